@@ -1,0 +1,1 @@
+"""The training half of Leadwise. It meets `data_tools` only in the dataset folder."""
