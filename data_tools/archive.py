@@ -1,0 +1,54 @@
+"""What is in a folder of recordings: its headers, each with its cohort, and files that no header goes with."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from data_tools import cohorts
+from data_tools.cohorts import Cohort
+
+_SIGNAL_SUFFIXES = {".mat", ".dat", ".h5", ".hdf5", ".edf", ".bdf", ".dcm"}
+
+
+class Archive(NamedTuple):
+    root: Path
+    headers: list[str]  # relative to root, sorted
+    strays: list[str]  # signal files without a header of their own name; some header may still name them
+    ptbxl_tables: list[str]
+
+
+def find(root: Path, wanted: tuple[str, ...]) -> Archive:
+    """Walks `root`, following no link to a folder, for recordings of the cohorts `wanted` (all, if empty)."""
+    headers: list[str] = []
+    strays: list[str] = []
+    tables: list[str] = []
+    for folder, names in _walk(root):
+        present = set(names)
+        for name in names:
+            stem, suffix = os.path.splitext(name)
+            path = (folder / name).as_posix()
+            if suffix == ".hea":
+                headers.append(path)
+            elif suffix.lower() in _SIGNAL_SUFFIXES and f"{stem}.hea" not in present:
+                strays.append(path)
+            elif name == cohorts.PTBXL_TABLE:
+                tables.append(path)
+    if wanted:
+        headers = [path for path in headers if cohort_of(root, path).name in wanted]
+        strays = [path for path in strays if cohort_of(root, path).name in wanted]
+    return Archive(root, sorted(headers), sorted(strays), sorted(tables))
+
+
+def cohort_of(root: Path, path: str) -> Cohort:
+    """Also where `root` is itself a cohort's folder, or one of its gN."""
+    above = root.parts[-2:] if root.name.startswith("g") and root.name[1:].isdecimal() else root.parts[-1:]
+    return cohorts.cohort_of(PurePosixPath(*above, path))
+
+
+def _walk(root: Path) -> Iterator[tuple[PurePosixPath, list[str]]]:
+    def refuse(error: OSError) -> None:
+        raise ValueError(f"{error.filename}: cannot be listed: {error.strerror}")
+
+    for folder, _, names in os.walk(root, onerror=refuse):
+        yield PurePosixPath(folder).relative_to(root), names
