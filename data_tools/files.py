@@ -1,0 +1,72 @@
+"""Files that are whole or not there: written under another name, then renamed."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def temporary_suffix() -> str:
+    """Another one each time, on every machine; `remove_temporary` knows them."""
+    return f".{uuid4().hex[:12]}.tmp"
+
+
+def remove_temporary(folder: Path) -> None:
+    """What killed processes have left."""
+    for path in folder.rglob("*.tmp*"):
+        path.unlink()
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name to write to, which becomes `path` if nothing goes wrong. Two processes never share one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + temporary_suffix())
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary)
+
+
+def read_table(path: Path) -> pa.Table:
+    return pq.read_table(path, use_threads=False)
+
+
+def write_json(value: Any, path: Path) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def digest(path: Path) -> str:
+    """sha256, in hexadecimal."""
+    state = sha256()
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
+def flush_to_disk(path: Path) -> None:
+    """Returns when a file or folder would survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

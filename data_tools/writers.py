@@ -1,0 +1,155 @@
+"""Crops into the files of a shard, tar or zarr, behind one small interface. Only the crops decide the bytes."""
+
+import io
+import json
+import struct
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_tools.crops import CROP, LEADS
+
+_BLOCK = 512  # of a tar
+CROP_BYTES = CROP * len(LEADS) * 2
+_ABSENT = 2**64 - 1  # offset and length of a chunk that a zarr shard does not hold
+
+
+class Writer(Protocol):
+    def add(self, key: str, signal: NDArray[np.int16], about: Mapping[str, Any]) -> int:
+        """Appends a crop [samples, 12]; -> the byte of the file at which its samples begin."""
+
+    def close(self) -> dict[str, str]:
+        """-> sha256 of each file written, by suffix."""
+
+
+class _HashedFile:
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115 (closed by close)
+        self._hash = sha256()
+        self.position = 0
+
+    def write(self, part: bytes | memoryview) -> None:
+        self._hash.update(part)
+        self.position += len(part)
+        left = memoryview(part)
+        while left:  # a full disk first writes less than asked, then raises
+            left = left[self._file.write(left) :]
+
+    def close(self) -> str:
+        self._file.close()
+        return self._hash.hexdigest()
+
+
+class TarWriter:
+    """`<key>.npy` then `<key>.json` of each crop, in plain USTAR without times and owners; DALI's index beside it."""
+
+    def __init__(self, stem: str) -> None:
+        self._tar = _HashedFile(f"{stem}.tar")
+        self._index_file = _HashedFile(f"{stem}.idx")
+        self._index: list[str] = []
+
+    def add(self, key: str, signal: NDArray[np.int16], about: Mapping[str, Any]) -> int:
+        head = _npy_header(*signal.shape)
+        text = json.dumps(about, separators=(",", ":")).encode()
+        start, size = self._tar.position, len(head) + signal.nbytes
+        self._tar.write(_tar_header(f"{key}.npy", size) + head)
+        self._tar.write(signal.data.cast("B"))
+        self._tar.write(_padding(size) + _tar_header(f"{key}.json", len(text)) + text + _padding(len(text)))
+        text_start = self._tar.position - len(text) - len(_padding(len(text)))
+        members = ((f"{key}.npy", start + _BLOCK, size), (f"{key}.json", text_start, len(text)))
+        self._index.append(_index_line(members))
+        return start + _BLOCK + len(head)
+
+    def close(self) -> dict[str, str]:
+        self._tar.write(bytes(2 * _BLOCK))
+        self._index_file.write("\n".join([f"v1.2 {len(self._index)}", *self._index, ""]).encode())
+        return {".tar": self._tar.close(), ".idx": self._index_file.close()}
+
+
+@lru_cache
+def _npy_header(rows: int, columns: int) -> bytes:
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<i2", "fortran_order": False, "shape": (rows, columns)})
+    return head.getvalue()
+
+
+def _tar_header(name: str, size: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size = size
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _BLOCK)
+
+
+class ZarrWriter:
+    """One shard of a zarr 3 array [crops, 5000, 12]: each crop as it is in memory, then where each begins.
+
+    A crop of 5 s has zeros behind it."""
+
+    def __init__(self, stem: str, crops_per_shard: int) -> None:
+        self._file = _HashedFile(stem)
+        self._slots = crops_per_shard
+        self._crops = 0
+
+    def add(self, key: str, signal: NDArray[np.int16], about: Mapping[str, Any]) -> int:
+        start = self._file.position
+        self._file.write(signal.data.cast("B"))
+        self._file.write(bytes(CROP_BYTES - signal.nbytes))
+        self._crops += 1
+        return start
+
+    def close(self) -> dict[str, str]:
+        for slot in range(self._slots):
+            here = (slot * CROP_BYTES, CROP_BYTES) if slot < self._crops else (_ABSENT, _ABSENT)
+            self._file.write(struct.pack("<QQ", *here))
+        return {"": self._file.close()}
+
+
+def write_zarr_metadata(folder: Path, crops: int, crops_per_shard: int) -> None:
+    """The array of `ZarrWriter`'s shards, in zarr's own words."""
+    import zarr
+    from zarr.codecs import BytesCodec, ShardingCodec
+
+    sharding = ShardingCodec(chunk_shape=(1, CROP, len(LEADS)), codecs=[BytesCodec()], index_codecs=[BytesCodec()])
+    zarr.create_array(
+        str(folder),
+        shape=(crops, CROP, len(LEADS)),
+        chunks=(crops_per_shard, CROP, len(LEADS)),
+        dtype="int16",
+        fill_value=0,
+        serializer=sharding,
+        compressors=None,
+        filters=None,
+        dimension_names=("crop", "sample", "lead"),
+        attributes={"leads": list(LEADS), "rate": 500, "unit": "uV"},
+    )
+
+
+def check_tar_index(path: Path, keys: list[str]) -> Iterator[str]:
+    """What is wrong between a tar, its index, and the `keys` that it should hold."""
+    name = f"{path.parent.name}/{path.name}"
+    try:
+        with tarfile.open(path, "r:") as tar:
+            members = [(member.name, member.offset_data, member.size) for member in tar]
+    except tarfile.TarError as error:
+        yield f"{name}: no tar ({error})"
+        return
+    if [member for member, _, _ in members] != [f"{key}.{ext}" for key in keys for ext in ("npy", "json")]:
+        yield f"{name}: its members are not the crops of crops.parquet"
+    samples = zip(members[::2], members[1::2], strict=False)
+    expected = [f"v1.2 {len(members) // 2}", *(_index_line(sample) for sample in samples)]
+    if path.with_suffix(".idx").read_text().splitlines() != expected:
+        yield f"{name}: its index does not lead to its members"
+
+
+def _index_line(members: Iterable[tuple[str, int, int]]) -> str:
+    """DALI's: extension, where the data begin, their size, name, of each member of a sample."""
+    return " ".join(f"{name.rpartition('.')[2]} {offset} {size} {name}" for name, offset, size in members)
