@@ -1,7 +1,9 @@
 """What is in a folder of recordings: its headers, each with its cohort, and files that no header goes with."""
 
 import os
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -12,7 +14,7 @@ _SIGNAL_SUFFIXES = {".mat", ".dat", ".h5", ".hdf5", ".edf", ".bdf", ".dcm"}
 
 
 class Archive(NamedTuple):
-    root: Path
+    root: str
     headers: list[str]  # relative to root, sorted
     strays: list[str]  # signal files without a header of their own name; some header may still name them
     ptbxl_tables: list[str]
@@ -35,15 +37,21 @@ def find(root: Path, wanted: tuple[str, ...]) -> Archive:
             elif name == cohorts.PTBXL_TABLE:
                 tables.append(path)
     if wanted:
-        headers = [path for path in headers if cohort_of(root, path).name in wanted]
-        strays = [path for path in strays if cohort_of(root, path).name in wanted]
-    return Archive(root, sorted(headers), sorted(strays), sorted(tables))
+        headers = [path for path in headers if cohort_of(str(root), path).name in wanted]
+        strays = [path for path in strays if cohort_of(str(root), path).name in wanted]
+    return Archive(str(root), sorted(headers), sorted(strays), sorted(tables))
 
 
-def cohort_of(root: Path, path: str) -> Cohort:
-    """Also where `root` is itself a cohort's folder, or one of its gN."""
-    above = root.parts[-2:] if root.name.startswith("g") and root.name[1:].isdecimal() else root.parts[-1:]
-    return cohorts.cohort_of(PurePosixPath(*above, path))
+def cohort_of(root: str, path: str) -> Cohort:
+    """Of a file of the archive; also where `root` is itself a cohort's folder, or one of its gN."""
+    folder, _, name = path.rpartition("/")
+    return cohorts.cohort_of(f"{_last_folders(root)}/{folder}", name)
+
+
+@lru_cache
+def _last_folders(root: str) -> str:
+    last = Path(root).name
+    return f"{Path(root).parent.name}/{last}" if re.fullmatch(r"g\d+", last) else last
 
 
 def _walk(root: Path) -> Iterator[tuple[PurePosixPath, list[str]]]:

@@ -5,39 +5,62 @@ few hundred recordings are one file, so that an interrupted run has only the las
 """
 
 import json
+import os
 from collections import Counter
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from data_tools import archive, headers, labels, privacy, records
+from data_tools import archive, headers, privacy, records
 from data_tools.cohorts import OWN, Cohort, record_name
 from data_tools.crops import SEGMENT, cut
 from data_tools.files import read_table, write_table
+from data_tools.labels import read_dx
 
-ROWS = pa.schema(
-    [
-        ("header", pa.string()),  # relative to the archive; never leaves the scratch folder
-        ("stamp", pa.int64()),
-        ("record", pa.string()),
-        ("cohort", pa.string()),
-        ("start", pa.int64()),  # sample at 500 Hz; null: the recording as a whole
-        ("samples", pa.int32()),
-        ("age", pa.int16()),
-        ("sex", pa.string()),
-        ("classes", pa.uint32()),  # bit i: class i
-        ("lead_mask", pa.list_(pa.uint16())),  # a segment: bit i is set where lead i is usable
-        ("content", pa.list_(pa.binary(16))),  # a segment: a hash of its samples
-        ("rate", pa.float64()),  # before resampling; null: not read
-        ("reason", pa.string()),
-        ("detail", pa.string()),
-    ]
-)
+
+class Row(NamedTuple):
+    header: str  # relative to the archive; never leaves the scratch folder
+    record: str
+    cohort: str
+    stamp: int | None = None  # another one once the recording's files have changed
+    rate: float | None = None  # before resampling; None: not read
+    start: int | None = None  # sample at 500 Hz; None: the recording as a whole
+    samples: int | None = None
+    age: int | None = None
+    sex: str | None = None
+    classes: int | None = None  # bit i: class i
+    lead_mask: tuple[int, ...] | None = None  # of a segment: bit i is set where lead i is usable
+    content: tuple[bytes, ...] | None = None  # of a segment: a hash of its samples
+    reason: str | None = None
+    detail: str | None = None
+
+
+_TYPES = {
+    "stamp": pa.int64(),
+    "rate": pa.float64(),
+    "start": pa.int64(),
+    "samples": pa.int32(),
+    "age": pa.int16(),
+    "classes": pa.uint32(),
+    "lead_mask": pa.list_(pa.uint16()),
+    "content": pa.list_(pa.binary(16)),
+}
+
+
+def to_table(rows: Sequence[Row]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(Row._fields)
+    return pa.table(
+        {
+            name: pa.array(column, _TYPES.get(name, pa.string()))
+            for name, column in zip(Row._fields, columns, strict=True)
+        }
+    )
 
 
 class Task(NamedTuple):
-    root: Path
+    root: str
     secret: bytes | None  # None: no recording is private
     resample: bool
     headers: list[str]
@@ -45,97 +68,100 @@ class Task(NamedTuple):
 
 
 class Checked(NamedTuple):
-    rows: pa.Table
+    rows: pa.Table  # of Row
     counts: Counter[str]  # "what/of what" -> how many
-    named: dict[str, list[str]]  # header -> files and segments of other names that it names
+    named: set[str]  # files of other names, and headers of segments, that headers name
 
 
 def run(task: Task) -> None:
     """Checks the task's recordings and writes their rows, unless an earlier run has."""
     if task.out.exists():
         return
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     counts: Counter[str] = Counter()
-    named: dict[str, list[str]] = {}
+    named: set[str] = set()
     for header in task.headers:
         rows += _check(task, header, counts, named)
-    table = pa.Table.from_pylist(rows, ROWS)
-    notes = {"counts": json.dumps(counts), "named": json.dumps(named)}
-    write_table(table.replace_schema_metadata(notes), task.out)
+    notes = {"counts": json.dumps(counts), "named": json.dumps(sorted(named))}
+    write_table(to_table(rows).replace_schema_metadata(notes), task.out)
 
 
-def read(path: Path) -> Checked:
-    table = read_table(path)
-    notes = {key.decode(): json.loads(value) for key, value in (table.schema.metadata or {}).items()}
-    return Checked(table.replace_schema_metadata(None), Counter(notes["counts"]), notes["named"])
+def read(paths: Sequence[Path]) -> Checked:
+    """What `run` wrote there, as one."""
+    tables = [read_table(path) for path in paths]
+    counts: Counter[str] = Counter()
+    named: set[str] = set()
+    for table in tables:
+        counts.update(json.loads(table.schema.metadata[b"counts"]))
+        named.update(json.loads(table.schema.metadata[b"named"]))
+    return Checked(pa.concat_tables([table.replace_schema_metadata(None) for table in tables]), counts, named)
 
 
-def public_name(root: Path, secret: bytes | None, path: str) -> str:
+def public_name(root: str, secret: bytes | None, path: str) -> str:
     """What a dataset calls the recording of `path`."""
     if archive.cohort_of(root, path) is not OWN:
-        return record_name(PurePosixPath(path))
+        return record_name(os.path.splitext(os.path.basename(path))[0])
     assert secret is not None
     return privacy.pseudonym(secret, path.removesuffix(".hea"))
 
 
-def strays(root: Path, secret: bytes | None, paths: list[str]) -> pa.Table:
-    """Rows of signal files that no header goes with."""
-    return pa.Table.from_pylist(
-        [
-            {
-                "header": path,
-                "record": public_name(root, secret, path),
-                "cohort": archive.cohort_of(root, path).name,
-                "reason": "no header goes with this file",
-            }
-            for path in paths
-        ],
-        ROWS,
-    )
+def stray(root: str, secret: bytes | None, path: str) -> Row:
+    """Of a signal file that no header goes with."""
+    cohort = archive.cohort_of(root, path)
+    return Row(path, public_name(root, secret, path), cohort.name, reason="no header goes with this file")
 
 
-def _check(task: Task, header: str, counts: Counter[str], named: dict[str, list[str]]) -> list[dict[str, Any]]:
+def _check(task: Task, header: str, counts: Counter[str], named: set[str]) -> list[Row]:
     cohort = archive.cohort_of(task.root, header)
-    row: dict[str, Any] = {
-        "header": header,
-        "record": public_name(task.root, task.secret, header),
-        "cohort": cohort.name,
-    }
+    name = public_name(task.root, task.secret, header)
     try:
-        recording = records.read(str(task.root), header, cohort.wrong_gain, task.resample)
+        recording = records.read(task.root, header, cohort.wrong_gain, task.resample)
     except ValueError as error:
         reason, _, detail = str(error).partition(": ")
-        return [row | {"reason": reason, "detail": detail or None}]
+        return [Row(header, name, cohort.name, reason=reason, detail=detail or None)]
     _note_names(header, recording, named)
-    row |= {"stamp": recording.stamp, "rate": recording.rate} | _person_and_labels(recording, cohort, counts)
-    counts[f"gain corrected/{cohort.name}"] += recording.gain_corrected
+    _count(recording, cohort, counts)
+    age = headers.age(recording.comments.get("age"))
+    row = Row(
+        header,
+        name,
+        cohort.name,
+        stamp=recording.stamp,
+        rate=recording.rate,
+        age=age if cohort is not OWN else privacy.private_age(age),
+        sex=headers.sex(recording.comments.get("sex")),
+        classes=read_dx(recording.comments.get("dx", "")).classes,
+    )
     crops = cut(recording.signal, recording.leads)
     if not crops:
-        return [row | {"reason": "shorter than 5 s"}]
+        return [row._replace(reason="shorter than 5 s")]
     counts["samples left over"] += len(recording.signal) % SEGMENT
-    return [row | crop._asdict() | {"reason": None if any(crop.lead_mask) else "no usable lead"} for crop in crops]
+    unusable = "no usable lead"
+    return [
+        row._replace(
+            start=crop.start,
+            samples=crop.samples,
+            lead_mask=crop.lead_mask,
+            content=crop.content,
+            reason=None if any(crop.lead_mask) else unusable,
+        )
+        for crop in crops
+    ]
 
 
-def _person_and_labels(recording: records.Recording, cohort: Cohort, counts: Counter[str]) -> dict[str, Any]:
-    comments = recording.comments
-    age = headers.age(comments.get("age"))
-    found = labels.read_dx(comments.get("dx", ""))
+def _count(recording: records.Recording, cohort: Cohort, counts: Counter[str]) -> None:
+    found = read_dx(recording.comments.get("dx", ""))
     counts[f"labelled/{cohort.name}"] += cohort.labelled
     counts[f"with a class/{cohort.name}"] += bool(found.classes)
+    counts[f"gain corrected/{cohort.name}"] += recording.gain_corrected
     counts["repeated codes"] += found.repeated
-    counts.update(f"codes without a class/{code}" for code in found.other)
-    return {
-        "age": age if cohort is not OWN else privacy.private_age(age),
-        "sex": headers.sex(comments.get("sex")),
-        "classes": found.classes,
-    }
+    for code in found.other:
+        counts[f"codes without a class/{code}"] += 1
 
 
-def _note_names(header: str, recording: records.Recording, named: dict[str, list[str]]) -> None:
+def _note_names(header: str, recording: records.Recording, named: set[str]) -> None:
     """Signal files of another name than the header's are no strays; segments are no recordings of their own."""
-    path = PurePosixPath(header)
-    files = [path.with_name(file) for file in recording.files]
-    segments = [path.with_name(f"{segment}.hea") for segment in recording.segments]
-    others = [file.as_posix() for file in files if file.stem != path.stem] + [s.as_posix() for s in segments]
-    if others:
-        named[header] = others
+    folder, _, stem = header.removesuffix(".hea").rpartition("/")
+    others = [file for file in recording.files if file.rpartition(".")[0] != stem]
+    others += [f"{segment}.hea" for segment in recording.segments]
+    named.update(os.path.join(folder, name) for name in others)

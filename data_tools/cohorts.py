@@ -3,7 +3,8 @@
 import csv
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from data_tools import headers
@@ -37,17 +38,24 @@ DIAGNOSIS = tuple(cohort.name for cohort in PUBLIC if cohort.diagnosis)
 PTBXL_TABLE = "ptbxl_database.csv"
 
 
-def cohort_of(header: PurePosixPath) -> Cohort:
-    """The public cohort whose folder and naming a header has; both, so that a private file there stays private."""
-    for cohort in PUBLIC:
-        if any(folder in header.parts[:-1] for folder in cohort.folders) and re.fullmatch(cohort.stem, header.stem):
+def cohort_of(folders: str, name: str) -> Cohort:
+    """The public cohort whose folder and naming a file has; both, so that a private file there stays private."""
+    stem = name.rpartition(".")[0]
+    for cohort in _of_folders(folders):
+        if re.fullmatch(cohort.stem, stem):
             return cohort
     return OWN
 
 
-def record_name(header: PurePosixPath) -> str:
+@lru_cache
+def _of_folders(folders: str) -> tuple[Cohort, ...]:
+    parts = set(folders.split("/"))
+    return tuple(cohort for cohort in PUBLIC if parts.intersection(cohort.folders))
+
+
+def record_name(stem: str) -> str:
     """A public recording's name: PTB-XL's 00123_hr is the challenge's HR00123."""
-    return re.sub(r"(\d{5})_[hl]r", r"HR\1", header.stem)
+    return re.sub(r"(\d{5})_[hl]r", r"HR\1", stem)
 
 
 class PtbxlRow(NamedTuple):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +23,13 @@ class Decision:
 
 def decide(
     rows: pa.Table,
-    segments: set[str],
+    named: set[str],
     patients: Mapping[str, PtbxlRow],
     seed: int,
     diagnosis: bool,
     identification: bool,
 ) -> Decision:
-    """`rows` of check.ROWS, each recording's together; `segments`: headers that are parts of other recordings."""
+    """`rows` of check.Row, each recording's together; `named`: headers among these are parts of other recordings."""
     rows = _with_persons(rows, patients)
     starts = rows["start"].fill_null(0).to_numpy()
     first = np.flatnonzero(starts == 0)  # row of each recording: its first crop, or its refusal
@@ -38,28 +37,38 @@ def decide(
     good = rows["reason"].is_null().to_numpy()
     kept = np.bincount(recording, good, len(first)) > 0
     found = _recordings(rows, recording, first, good)
-    rows, kept = _without_superfluous(rows, first, found, kept, segments)
+    rows, kept = _without_superfluous(rows, first, found, kept, named)
 
     group = splits.groups(found)
     chosen = splits.pairs(found, group, kept, seed) if identification else {}
     identified = [index for pair in chosen.values() for index in pair]
     split = splits.assign(found, group, kept, identified, seed, diagnosis)[recording]
     lots = splits.draws(seed, "order", found.names)[recording]
-    ordered = rows.append_column("split", pa.array(np.array(SPLITS)[split])).take(
-        np.lexsort((starts, recording, lots, split))
+    stored = np.flatnonzero(rows["reason"].is_null().to_numpy())
+    stored = stored[np.lexsort([column[stored] for column in (starts, recording, lots, split)])]
+    crops = rows.drop_columns(["reason", "detail"]).take(stored)
+    rejected = rows.filter(pc.is_valid(rows["reason"])).select(
+        ["header", "record", "cohort", "start", "reason", "detail"]
     )
-    crops = ordered.filter(pc.is_null(ordered["reason"]))
-    keys = [f"{name}-{start // RATE:04d}" for name, start in zip(*_lists(crops, "record", "start"), strict=True)]
-    rejected = rows.filter(pc.is_valid(rows["reason"])).select(["record", "cohort", "start", "reason", "detail"])
     return Decision(
-        crops=crops.append_column("key", pa.array(keys, pa.string())),
+        crops=crops.append_column("split", pa.array(SPLITS).take(pa.array(split[stored]))).append_column(
+            "key", _keys(crops)
+        ),
         rejected=rejected.sort_by([("record", "ascending"), ("start", "ascending"), ("reason", "ascending")]),
         pairs={patient: (found.names[a], found.names[b]) for patient, (a, b) in chosen.items()},
     )
 
 
+def _keys(crops: pa.Table) -> pa.ChunkedArray:
+    """JS00001-0010: the recording, and the second at which the crop begins."""
+    seconds = pc.utf8_lpad(pc.cast(pc.divide(crops["start"], RATE), pa.string()), 4, "0")
+    return pc.binary_join_element_wise(crops["record"], seconds, "-")
+
+
 def _with_persons(rows: pa.Table, patients: Mapping[str, PtbxlRow]) -> pa.Table:
     """Adds `patient`, and age and sex where a header of PTB-XL has none."""
+    if not patients:
+        return rows.append_column("patient", pa.nulls(len(rows), pa.string()))
     of_ptbxl = pc.equal(rows["cohort"], "ptb-xl").to_pylist()
     names = rows["record"].to_pylist()
     persons = [patients.get(name) if known else None for name, known in zip(names, of_ptbxl, strict=True)]
@@ -81,55 +90,68 @@ def _recordings(
     hashes = np.frombuffer(contents.buffers()[1] or b"", "<u8").reshape(-1, 2)[contents.offset :, 0]
     usable = pc.list_flatten(rows["lead_mask"]).to_numpy() != 0
     owner = recording[pc.list_parent_indices(rows["content"]).to_numpy()]
-    of_recording = rows.take(first)
-    cohort = of_recording["cohort"].to_numpy(zero_copy_only=False)
+    of_recording = rows.select(["record", "patient", "cohort"]).take(first)
     return Recordings(
         names=of_recording["record"].to_pylist(),
         patients=of_recording["patient"].to_pylist(),
         contents=hashes[: len(owner)][usable],
         owner=owner[usable],
         crops=np.bincount(recording, good, len(first)).astype(np.int64),
-        diagnosis=np.isin(cohort, cohorts.DIAGNOSIS),
-        identification=cohort == "ptb-xl",
+        diagnosis=pc.is_in(of_recording["cohort"], pa.array(cohorts.DIAGNOSIS)).to_numpy(),
+        identification=pc.equal(of_recording["cohort"], "ptb-xl").to_numpy(),
     )
 
 
 def _without_superfluous(
-    rows: pa.Table, first: NDArray[np.int64], found: Recordings, kept: NDArray[np.bool_], segments: set[str]
+    rows: pa.Table, first: NDArray[np.int64], found: Recordings, kept: NDArray[np.bool_], named: set[str]
 ) -> tuple[pa.Table, NDArray[np.bool_]]:
-    """Of recordings that are parts of others, of the same name, or of the same content, one is kept."""
-    reasons, details = _lists(rows, "reason", "detail")
+    """Of recordings of the same name or the same content one is kept; none that is a part of another."""
     kept = kept.copy()
-    last = np.append(first[1:], len(rows))
-
-    def drop(index: int, reason: str, detail: str | None = None) -> None:
-        kept[index] = False
-        for row in range(first[index], last[index]):
-            if reasons[row] is None:
-                reasons[row], details[row] = reason, detail
-
-    of_recording = rows.take(first)
-    headers, cohort, rates = _lists(of_recording, "header", "cohort", "rate")
+    suspects = _repeated(rows["record"].take(first)) | _repeated(pa.array(found.whole_contents()))
+    suspects |= pc.is_in(rows["header"], pa.array(sorted(named), pa.string())).to_numpy()[first]
+    indices = np.flatnonzero(kept & suspects)
+    suspected = rows.select(["header", "record", "cohort", "rate"]).take(first[indices])
+    about = dict(zip(indices.tolist(), suspected.to_pylist(), strict=True))
+    verdicts: dict[int, tuple[str, str | None]] = {}
     by_name: dict[str, int] = {}
-    by_content: dict[bytes, int] = {}
-    bounds = np.searchsorted(found.owner, np.arange(len(first) + 1))
-    # A diagnosis cohort's recording before its twin elsewhere, a native rate before a resampled one.
-    preference = sorted(
-        np.flatnonzero(kept).tolist(), key=lambda i: (cohorts.NAMES.index(cohort[i]), rates[i] != RATE, headers[i])
-    )
-    for index in preference:
-        content = found.contents[bounds[index] : bounds[index + 1]].tobytes()
-        if headers[index] in segments:
-            drop(index, "a segment of another recording")
-        elif by_name.setdefault(found.names[index], index) != index:
-            drop(index, "another recording has this name")
+    by_content: dict[frozenset[int], int] = {}
+
+    def preference(index: int) -> tuple[int, bool, str]:
+        """A diagnosis cohort's recording before its twin elsewhere, a native rate before a resampled one."""
+        row = about[index]
+        return cohorts.NAMES.index(row["cohort"]), row["rate"] != RATE, row["header"]
+
+    for index in sorted(about, key=preference):
+        content = frozenset(found.contents_of(index))
+        if about[index]["header"] in named:
+            verdicts[index] = "a segment of another recording", None
+        elif by_name.setdefault(about[index]["record"], index) != index:
+            verdicts[index] = "another recording has this name", None
         elif (twin := by_content.setdefault(content, index)) != index:
-            drop(index, "same content as another recording", found.names[twin])
-    columns = {"reason": pa.array(reasons, pa.string()), "detail": pa.array(details, pa.string())}
-    for name, column in columns.items():
-        rows = rows.set_column(rows.schema.get_field_index(name), name, column)
-    return rows, kept
+            verdicts[index] = "same content as another recording", about[twin]["record"]
+    kept[list(verdicts)] = False
+    return _with_verdicts(rows, first, verdicts) if verdicts else rows, kept
 
 
-def _lists(table: pa.Table, *names: str) -> list[list[Any]]:
-    return [table[name].to_pylist() for name in names]
+def _repeated(values: pa.Array) -> NDArray[np.bool_]:
+    """Whether each value stands there more than once."""
+    encoded = pc.dictionary_encode(values)
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    indices = encoded.indices.to_numpy()
+    repeated: NDArray[np.bool_] = np.bincount(indices)[indices] > 1
+    return repeated
+
+
+def _with_verdicts(
+    rows: pa.Table, first: NDArray[np.int64], verdicts: Mapping[int, tuple[str, str | None]]
+) -> pa.Table:
+    """Against every crop of these recordings that nothing spoke against before."""
+    columns = [rows["reason"].to_pylist(), rows["detail"].to_pylist()]
+    last = np.append(first[1:], len(rows))
+    for index, verdict in verdicts.items():
+        for row in range(first[index], last[index]):
+            if columns[0][row] is None:
+                columns[0][row], columns[1][row] = verdict
+    for name, column in zip(("reason", "detail"), columns, strict=True):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(column, pa.string()))
+    return rows

@@ -46,8 +46,9 @@ def read_table(path: Path) -> pa.Table:
 
 
 def write_json(value: Any, path: Path) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=1) + "\n")
+    with replacing(path) as temporary, temporary.open("w") as file:
+        json.dump(value, file, indent=1)  # piece by piece: a list of all recordings is long
+        file.write("\n")
 
 
 def read_json(path: Path) -> Any:

@@ -1,6 +1,7 @@
 """The 26 scored classes of the PhysioNet/CinC challenge 2021, in the order of its weights table."""
 
 from collections import Counter
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -48,6 +49,7 @@ class Labels(NamedTuple):
     repeated: int  # codes that stood there before
 
 
+@lru_cache(4096)
 def read_dx(text: str) -> Labels:
     """The `Dx` field of a header: SNOMED codes between commas, of which some are empty, repeated or not scored."""
     codes = Counter(code for code in (part.strip() for part in text.split(",")) if code)

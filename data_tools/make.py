@@ -6,19 +6,20 @@ Each pass goes on where an earlier run of the same job was interrupted.
 import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_tools import __version__, archive, check, cohorts, decide, files, pack, pool, privacy, publish, views
+from data_tools import __version__, archive, check, cohorts, decide, files, pack, privacy, publish, views
 from data_tools.archive import Archive
+from data_tools.check import Checked
 from data_tools.cohorts import OWN, PtbxlRow
 from data_tools.console import progress, say
 from data_tools.decide import Decision
 from data_tools.pack import Packed
+from data_tools.pool import Run
 from data_tools.splits import SPLITS
 from data_tools.views import VIEWS, Stretches
 from data_tools.writers import CROP_BYTES
@@ -55,36 +56,17 @@ class Job:
         }
 
 
-@dataclass(frozen=True)
-class Workers:
-    count: int
-    cluster: str | None
-
-    def run(self, function: Any, tasks: list[Any], what: str) -> list[Any]:
-        """The results in the order of `tasks`, which are tuples of a function of this package."""
-        results = pool.unordered(partial(_numbered, function), list(enumerate(tasks)), self.count, self.cluster)
-        return [result for _, result in sorted(progress(results, len(tasks), what), key=lambda pair: pair[0])]
-
-
-def _numbered(function: Any, task: tuple[int, Any]) -> tuple[int, Any]:
-    return task[0], function(task[1])
-
-
-def make(job: Job, scratch: Path, workers: Workers) -> None:
+def make(job: Job, scratch: Path, run: Run) -> None:
     """Leaves the finished dataset in `scratch`/data."""
     data = scratch / "data"
     data.mkdir(exist_ok=True)
     files.remove_temporary(scratch)
-    found = _find(job, scratch)
-    job = _with_ptbxl_table(job, found)
-    secret = privacy.secret_of(found.root) if _any_private(found) else None
-    say(f"{found.root}: {len(found.headers):,} recordings")
-    rows, segments, counts = _check(job, found, secret, scratch, workers)
+    job, checked = _check(job, scratch, run)
     patients = cohorts.read_ptbxl_table(job.ptbxl_metadata) if job.ptbxl_metadata else {}
-    job, decision, chosen = _decide(job, rows, segments, patients)
-    crops_in = len(rows)
-    del rows
-    packed = _pack(job, found.root, decision.crops, scratch, workers)
+    job, decision, chosen = _decide(job, checked, patients)
+    crops_in, counts = len(checked.rows), checked.counts
+    del checked
+    packed = _pack(job, decision.crops, scratch, run)
     _publish(job, data, decision, chosen, packed, counts, crops_in)
     _report(decision, data)
 
@@ -97,7 +79,7 @@ def _find(job: Job, scratch: Path) -> Archive:
         saved = files.read_json(note)
         if saved["begun"] != begun:
             raise ValueError(f"{scratch}: begun with other arguments; give those again, or remove it to start anew")
-        return Archive(job.raw.absolute(), *saved["archive"])
+        return Archive(str(job.raw.absolute()), *saved["archive"])
     found = archive.find(job.raw.absolute(), job.cohorts)
     if not found.headers:
         of = f" of {', '.join(job.cohorts)}" if job.cohorts else ""
@@ -117,13 +99,14 @@ def _with_ptbxl_table(job: Job, found: Archive) -> Job:
         raise ValueError(
             f"{job.raw}: several tables of PTB-XL; choose one of {', '.join(found.ptbxl_tables)} with --ptbxl-metadata"
         )
-    return replace(job, ptbxl_metadata=found.root / found.ptbxl_tables[0])
+    return replace(job, ptbxl_metadata=job.raw / found.ptbxl_tables[0])
 
 
-def _check(
-    job: Job, found: Archive, secret: bytes | None, scratch: Path, workers: Workers
-) -> tuple[pa.Table, set[str], Counter[str]]:
-    """-> check.ROWS of the whole archive, headers that are segments of others, counts."""
+def _check(job: Job, scratch: Path, run: Run) -> tuple[Job, Checked]:
+    """Everything that is known of the whole archive; the job with the table of PTB-XL that lies in it."""
+    found = _find(job, scratch)
+    say(f"{found.root}: {len(found.headers):,} recordings")
+    secret = privacy.secret_of(Path(found.root)) if _any_private(found) else None
     tasks = [
         check.Task(
             root=found.root,
@@ -134,17 +117,13 @@ def _check(
         )
         for first in range(0, len(found.headers), _HEADERS_PER_TASK)
     ]
-    workers.run(check.run, tasks, "checking")
-    checked = [check.read(task.out) for task in tasks]
-    counts: Counter[str] = Counter()
-    named: set[str] = set()
-    for part in checked:
-        counts.update(part.counts)
-        named.update(name for names in part.named.values() for name in names)
-    strays = [path for path in found.strays if path not in named]
-    tables = [part.rows for part in checked] + [check.strays(found.root, secret, strays)]
-    _check_labels(counts)
-    return pa.concat_tables(tables), {name for name in named if name.endswith(".hea")}, counts
+    for _ in progress(run(check.run, tasks), len(tasks), "checking"):
+        pass
+    checked = check.read([task.out for task in tasks])
+    _check_labels(checked.counts)
+    strays = [check.stray(found.root, secret, path) for path in found.strays if path not in checked.named]
+    rows = pa.concat_tables([checked.rows, check.to_table(strays)])
+    return _with_ptbxl_table(job, found), checked._replace(rows=rows)
 
 
 def _check_labels(counts: Counter[str]) -> None:
@@ -156,18 +135,18 @@ def _check_labels(counts: Counter[str]) -> None:
             )
 
 
-def _decide(
-    job: Job, rows: pa.Table, segments: set[str], patients: dict[str, PtbxlRow]
-) -> tuple[Job, Decision, dict[str, Stretches]]:
+def _decide(job: Job, checked: Checked, patients: dict[str, PtbxlRow]) -> tuple[Job, Decision, dict[str, Stretches]]:
     """Of views that were not asked for by name, those that would be empty are left out."""
-    wanted = job.views or _possible_views(rows, patients)
+    wanted = job.views or _possible_views(checked.rows, patients)
     if "identification" in wanted and not patients:
         raise ValueError(
             "the identification view needs to know the patients of PTB-XL: "
             f"give --ptbxl-metadata {cohorts.PTBXL_TABLE}, or choose other --views"
         )
     while True:
-        decision = decide.decide(rows, segments, patients, job.seed, "diagnosis" in wanted, "identification" in wanted)
+        decision = decide.decide(
+            checked.rows, checked.named, patients, job.seed, "diagnosis" in wanted, "identification" in wanted
+        )
         if not len(decision.crops):
             reasons = Counter(decision.rejected["reason"].to_pylist()).most_common(3)
             found = "; ".join(f"{count} x {reason}" for reason, count in reasons)
@@ -195,9 +174,10 @@ def _possible_views(rows: pa.Table, patients: dict[str, PtbxlRow]) -> tuple[str,
     return tuple(wanted)
 
 
-def _pack(job: Job, root: Path, crops: pa.Table, scratch: Path, workers: Workers) -> list[Packed]:
+def _pack(job: Job, crops: pa.Table, scratch: Path, run: Run) -> list[Packed]:
     decided = scratch / "decided.parquet"
     tasks: list[pack.Task] = []
+    before = files.digest(decided) if decided.exists() else None
     with files.replacing(decided) as temporary, pq.ParquetWriter(temporary, crops.schema) as writer:
         for split in SPLITS:
             of_split = crops.filter(pa.compute.equal(crops["split"], split))
@@ -206,7 +186,7 @@ def _pack(job: Job, root: Path, crops: pa.Table, scratch: Path, workers: Workers
                 name = f"{split}/shard-{number:06d}" if job.format == "tar" else f"{split}.zarr/c/{number}/0/0"
                 tasks.append(
                     pack.Task(
-                        root=root,
+                        root=str(job.raw.absolute()),
                         resample=job.resample,
                         crops=decided,
                         row_group=len(tasks),
@@ -217,8 +197,10 @@ def _pack(job: Job, root: Path, crops: pa.Table, scratch: Path, workers: Workers
                         done=scratch / "packed" / f"{split}-{number:06d}.json",
                     )
                 )
-    packed: list[Packed] = workers.run(pack.run, tasks, "packing")
-    return packed
+    if before != files.digest(decided):  # the table of PTB-XL is another one now
+        shutil.rmtree(scratch / "packed", ignore_errors=True)
+    packed = dict(progress(run(pack.run, tasks), len(tasks), "packing"))
+    return [packed[index] for index in range(len(tasks))]
 
 
 def _publish(
@@ -246,8 +228,8 @@ def _report(decision: Decision, data: Path) -> None:
     crops = description["crops"]
     say(f"{crops['kept']:,} crops of {description['recordings']:,} recordings kept, {crops['rejected']:,} rejected")
     for reason, count in description["rejected"].items():
-        example = decision.rejected.filter(pa.compute.equal(decision.rejected["reason"], reason))["record"][0]
-        say(f"  rejected {count:,} x {reason} (such as {example})")
+        headers = decision.rejected.filter(pa.compute.equal(decision.rejected["reason"], reason))["header"]
+        say(f"  rejected {count:,} x {reason}, such as {', '.join(headers[:3].to_pylist())}")
     for split, count in description["splits"].items():
         say(f"  {split}: {count:,} crops")
     for view, count in description["views"].items():

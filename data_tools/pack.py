@@ -13,7 +13,7 @@ from data_tools.writers import TarWriter, Writer, ZarrWriter
 
 
 class Task(NamedTuple):
-    root: Path
+    root: str
     resample: bool
     crops: Path  # decide.Decision's, a row group a shard
     row_group: int
@@ -69,12 +69,12 @@ def _fill(writer: Writer, task: Task) -> list[int]:
 def _read_again(task: Task, crop: dict[str, Any]) -> records.Recording:
     wrong_gain = archive.cohort_of(task.root, crop["header"]).wrong_gain
     try:
-        recording = records.read(str(task.root), crop["header"], wrong_gain, task.resample)
+        recording = records.read(task.root, crop["header"], wrong_gain, task.resample)
     except ValueError as error:
-        raise ValueError(f"{task.root / crop['header']}: was whole when it was checked, now: {error}") from None
+        raise ValueError(f"{task.root}/{crop['header']}: was whole when it was checked, now: {error}") from None
     if recording.stamp != crop["stamp"]:
         raise ValueError(
-            f"{task.root / crop['header']}: has changed since it was checked; remove the unfinished folder"
+            f"{task.root}/{crop['header']}: has changed since it was checked; remove the unfinished folder"
         )
     return recording
 

@@ -1,39 +1,48 @@
-"""The same work in this process, in several, or on a Dask cluster; results come as they are ready."""
+"""The same work in this process, in several, or on a Dask cluster."""
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
-from typing import TypeVar
+from typing import Any
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+# (function, tasks) -> (index of a task, its result), as they are ready. Both are pickled.
+Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[tuple[int, Any]]]
 
 
-def unordered(
-    function: Callable[[Task], Result], tasks: list[Task], workers: int, cluster: str | None
-) -> Iterator[Result]:
+@contextmanager
+def opened(workers: int, cluster: str | None) -> Iterator[Run]:
     if cluster is not None:
-        yield from _on_cluster(function, tasks, cluster)
+        with _cluster(cluster) as run:
+            yield run
     elif workers == 1:
-        yield from map(function, tasks)
+        yield lambda function, tasks: ((index, function(task)) for index, task in enumerate(tasks))
     else:
-        yield from _in_processes(function, tasks, workers)
+        with _processes(workers) as run:
+            yield run
 
 
-def _in_processes(function: Callable[[Task], Result], tasks: list[Task], workers: int) -> Iterator[Result]:
+@contextmanager
+def _processes(workers: int) -> Iterator[Run]:
     # Spawned, not forked: nothing of the parent (its lock on the folder least of all) lives on in a worker.
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
-        futures = [pool.submit(function, task) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BrokenProcessPool:
-            raise OSError("a worker was killed (out of memory?); run the same command again to go on") from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+    for _ in range(workers):  # they start now, while this process still looks for recordings
+        pool.submit(os.getpid)
+
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+    try:
+        yield run
+    except BrokenProcessPool:
+        raise OSError("a worker was killed (out of memory?); the same command goes on from here") from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _end_with_parent() -> None:
@@ -47,8 +56,9 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _on_cluster(function: Callable[[Task], Result], tasks: list[Task], address: str) -> Iterator[Result]:
-    """The workers see the archive and the dataset under the same paths as this process does."""
+@contextmanager
+def _cluster(address: str) -> Iterator[Run]:
+    """Its workers see the archive and the dataset under the same paths as this process does."""
     try:
         import distributed
     except ImportError:
@@ -57,6 +67,12 @@ def _on_cluster(function: Callable[[Task], Result], tasks: list[Task], address: 
         client = distributed.Client(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise ValueError(f"--cluster {address}: no Dask scheduler answers there ({error})") from None
+
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        futures = client.map(function, tasks, pure=False)
+        places = {future.key: index for index, future in enumerate(futures)}
+        for future in distributed.as_completed(futures):
+            yield places[future.key], future.result()
+
     with client:
-        for future in distributed.as_completed(client.map(function, tasks, pure=False)):
-            yield future.result()
+        yield run

@@ -50,12 +50,16 @@ def tables(
     names = pa.array([f"{shard.name}{suffix}" for shard in packed])
     named = located.set_column(located.schema.get_field_index("file"), "file", names.take(pa.array(place)))
     files.write_table(named.select(CROPS_COLUMNS), data / "crops.parquet")
-    files.write_table(rejected, data / "rejected.parquet")
+    files.write_table(rejected.drop_columns(["header"]), data / "rejected.parquet")
 
 
 def zarr_metadata(data: Path, crops: pa.Table, crops_per_shard: int) -> None:
-    for split, count in Counter(crops["split"].to_pylist()).items():
+    for split, count in _counted(crops["split"]).items():
         write_zarr_metadata(data / f"{split}.zarr", count, crops_per_shard)
+
+
+def _counted(values: pa.ChunkedArray) -> dict[str, int]:
+    return dict(sorted((pair["values"], pair["counts"]) for pair in values.value_counts().to_pylist()))
 
 
 def describe(
@@ -90,10 +94,10 @@ def describe(
         "versions": {"leadwise": __version__} | {name: version(name) for name in ("numpy", "scipy", "wfdb")},
         "crops": {"in": crops_in, "kept": len(crops), "rejected": len(rejected)},
         "recordings": len(pc.unique(crops["record"])),
-        "rejected": dict(sorted(Counter(rejected["reason"].to_pylist()).items())),
+        "rejected": _counted(rejected["reason"]),
         "seconds_left_over": counts.pop("samples left over", 0) / RATE,
         "found": {name: count for name, count in sorted(counts.items()) if count},
-        "splits": dict(sorted(Counter(crops["split"].to_pylist()).items())),
+        "splits": _counted(crops["split"]),
         "views": {path.name: len(np.load(path / "crop.npy", mmap_mode="r")) for path in sorted(data.glob("views/*"))},
         "files": shards,
         "tables": [

@@ -64,11 +64,21 @@ class Folder(NamedTuple):
         return path
 
 
+class _Leads(NamedTuple):
+    signals: tuple[int, ...]  # which signals of the file are leads
+    columns: tuple[int, ...]  # which lead each of them is
+    mask: int  # bit i: lead i is there
+
+
 class _Digital(NamedTuple):
-    microvolts: NDArray[np.int16]  # [samples, columns]
-    columns: tuple[int, ...]  # the lead of each column
+    microvolts: NDArray[np.int16]  # [samples, leads]
+    leads: _Leads
     rate: float
     statuses: list[os.stat_result]
+
+
+_MICROVOLTS = {(1000.0, "mV", 0), (1000.0, "mv", 0)}  # gain, unit and baseline of samples that are microvolts
+_IN_ORDER = tuple(range(len(LEADS)))
 
 
 def read(root: str, header: str, wrong_gain: float | None = None, resampled: bool = False) -> Recording:
@@ -93,14 +103,14 @@ def read(root: str, header: str, wrong_gain: float | None = None, resampled: boo
             raise ValueError("a file of the recording is missing") from None
         raise ValueError(f"a file of the recording cannot be read: {os.strerror(error.errno or 0)}") from None
     signal = digital.microvolts
-    if digital.columns != tuple(range(len(LEADS))):
+    if digital.leads.columns != _IN_ORDER:
         signal = np.zeros((len(signal), len(LEADS)), np.int16)
-        signal[:, digital.columns] = digital.microvolts
+        signal[:, digital.leads.columns] = digital.microvolts
     if digital.rate != RATE:
         signal = to_rate(signal, digital.rate, RATE)
     return Recording(
         signal=signal,
-        leads=sum(1 << lead for lead in digital.columns),
+        leads=digital.leads.mask,
         comments=headers.fields(parsed.comments),
         rate=digital.rate,
         gain_corrected=corrected,
@@ -116,19 +126,20 @@ def _read_header(folder: Folder, name: str) -> tuple[str, os.stat_result]:
         status = os.fstat(descriptor)
         if status.st_size > _HEADER_LIMIT:
             raise ValueError("header is larger than 1 MiB")
-        return os.read(descriptor, _HEADER_LIMIT).decode("utf-8", "replace"), status
+        return os.read(descriptor, status.st_size).decode("utf-8", "replace"), status
     finally:
         os.close(descriptor)
 
 
 def _is_plain(signals: tuple[SignalLine, ...]) -> bool:
     """All in one file, frame by frame, in 16 bits."""
-    return bool(signals) and all(line[:5] == (signals[0].file, 16, 1, 0, signals[0].offset) for line in signals)
+    places = {line[:5] for line in signals}  # file, format, samples a frame, skew, offset
+    return len(places) == 1 and signals[0][1:4] == (16, 1, 0)
 
 
 def _read_plain(folder: Folder, header: Header, resampled: bool) -> _Digital:
     signals = header.signals
-    used, columns = _leads(tuple((line.name, line.unit) for line in signals))
+    leads = _leads(tuple([(line.name, line.unit) for line in signals]))
     _check_rate(header.rate, resampled)
     frame = 2 * len(signals)  # bytes
     descriptor = folder.open(signals[0].file)
@@ -143,9 +154,9 @@ def _read_plain(folder: Folder, header: Header, resampled: bool) -> _Digital:
         os.close(descriptor)
     digital = np.frombuffer(data, "<i2").reshape(samples, len(signals))
     _check_sums(signals, column_sums(digital))
-    if used != tuple(range(len(signals))):
-        digital = digital[:, used]
-    return _Digital(_to_microvolts(digital, [signals[i] for i in used]), columns, header.rate, [status])
+    if len(leads.signals) < len(signals):
+        digital = digital[:, leads.signals]
+    return _Digital(_to_microvolts(digital, [signals[i] for i in leads.signals]), leads, header.rate, [status])
 
 
 def _read_exactly(descriptor: int, count: int, offset: int) -> bytes:
@@ -159,8 +170,7 @@ def _read_exactly(descriptor: int, count: int, offset: int) -> bytes:
 
 
 @lru_cache(256)
-def _leads(names_and_units: tuple[tuple[str, str], ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """-> the signals that are leads, and which leads they are."""
+def _leads(names_and_units: tuple[tuple[str, str], ...]) -> _Leads:
     found = [
         (index, _LEAD[name.upper()])
         for index, (name, unit) in enumerate(names_and_units)
@@ -171,7 +181,7 @@ def _leads(names_and_units: tuple[tuple[str, str], ...]) -> tuple[tuple[int, ...
     used, columns = zip(*found, strict=True)
     if len(set(columns)) < len(columns):
         raise ValueError("a lead stands there twice")
-    return used, columns
+    return _Leads(used, columns, sum(1 << lead for lead in columns))
 
 
 def _check_rate(rate: float, resampled: bool) -> None:
@@ -190,11 +200,12 @@ def _check_sums(signals: tuple[SignalLine, ...], sums: NDArray[Any]) -> None:
         raise ValueError(f"checksum does not hold: {', '.join(leads) or 'a signal that is no lead'}")
 
 
-def _to_microvolts(digital: NDArray[Any], lines: list[SignalLine]) -> NDArray[np.int16]:
-    gains = [line.gain * _PER_MILLIVOLT[line.unit.lower()] for line in lines]  # ADC units per mV
-    if all(gain == 1000 and line.baseline == 0 for gain, line in zip(gains, lines, strict=True)):
+def _to_microvolts(digital: NDArray[np.int16], lines: list[SignalLine]) -> NDArray[np.int16]:
+    scales = {(line.gain, line.unit, line.baseline) for line in lines}
+    if scales <= _MICROVOLTS:
         return digital
-    physical = (digital - np.array([line.baseline for line in lines], float)) * (1e3 / np.array(gains))
+    gains = np.array([line.gain * _PER_MILLIVOLT[line.unit.lower()] for line in lines])  # ADC units per mV
+    physical = (digital - np.array([line.baseline for line in lines], float)) * (1e3 / gains)
     physical[digital == INVALID] = np.nan
     return to_int16(physical)
 
@@ -212,17 +223,17 @@ def _read_through_wfdb(folder: Folder, name: str, header: Header, resampled: boo
     parts = [header, *(_segment_header(folder, segment) for segment in segments)]
     statuses = [status for part in parts for status in _check_sizes(folder, part)]
     if not header.segments:  # refuse before decoding what can be refused
-        used, _ = _leads(tuple((line.name, line.unit) for line in header.signals))
-        _check_rate(header.rate * header.signals[used[0]].samples_per_frame, resampled)
+        leads = _leads(tuple((line.name, line.unit) for line in header.signals))
+        _check_rate(header.rate * header.signals[leads.signals[0]].samples_per_frame, resampled)
     record = _decode(f"{folder.path}/{name.removesuffix('.hea')}", segments, parts)
-    used, columns = _leads(tuple(zip(record.sig_name, record.units, strict=True)))
-    per_frame = {record.samps_per_frame[i] for i in used}
+    leads = _leads(tuple(zip(record.sig_name, record.units, strict=True)))
+    per_frame = {record.samps_per_frame[i] for i in leads.signals}
     if len(per_frame) > 1:
         raise ValueError("leads are sampled at different rates")
     rate = record.fs * per_frame.pop()
     _check_rate(rate, resampled)
-    physical = [record.e_p_signal[i] * (1e3 / _PER_MILLIVOLT[record.units[i].lower()]) for i in used]
-    return _Digital(to_int16(np.stack(physical, 1)), columns, rate, statuses)
+    physical = [record.e_p_signal[i] * (1e3 / _PER_MILLIVOLT[record.units[i].lower()]) for i in leads.signals]
+    return _Digital(to_int16(np.stack(physical, 1)), leads, rate, statuses)
 
 
 def _segment_header(folder: Folder, segment: str) -> Header:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from data_tools import cohorts, console, files
-from data_tools.make import Job, Workers, make
+from data_tools import cohorts, console, files, pool
+from data_tools.make import Job, make
 from data_tools.views import VIEWS
 
 _EPILOG = """examples:
@@ -99,7 +99,8 @@ def _shard(arguments: argparse.Namespace) -> int:
         if out.exists() and any(out.iterdir()):
             shutil.rmtree(partial)
             raise ValueError(f"{out}: exists already; a dataset is never changed, so remove it or choose another --out")
-        make(job, partial, Workers(arguments.workers, arguments.cluster))
+        with pool.opened(arguments.workers, arguments.cluster) as run:
+            make(job, partial, run)
         (partial / "data").rename(out)
         files.flush_to_disk(out.parent)
         shutil.rmtree(partial)

@@ -9,8 +9,6 @@ from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 SPLITS = ("train", "pretrain-valid", "diagnosis-valid", "diagnosis-test", "identification-test")
 DIAGNOSIS_PART = 0.1  # of the diagnosis recordings, each of valid and test
@@ -30,6 +28,13 @@ class Recordings:
     diagnosis: NDArray[np.bool_]  # of a diagnosis cohort
     identification: NDArray[np.bool_]  # of a cohort whose patients may be gallery and probe
 
+    def whole_contents(self) -> NDArray[np.uint64]:
+        """A number for each recording, equal where all of the contents are."""
+        place = np.arange(len(self.owner)) - np.searchsorted(self.owner, self.owner)  # within its recording
+        mixed = np.zeros(len(self.names), np.uint64)
+        np.add.at(mixed, self.owner, self.contents * (2 * place + 1).astype(np.uint64))
+        return mixed
+
     def contents_of(self, recording: int) -> set[int]:
         low, high = np.searchsorted(self.owner, (recording, recording + 1))
         return set(self.contents[low:high].tolist())
@@ -47,6 +52,9 @@ def draws(seed: int, purpose: str, names: Sequence[str]) -> NDArray[np.uint64]:
 
 def groups(recordings: Recordings) -> NDArray[np.int64]:
     """A number a recording: equal where two share a patient or a segment's content, directly or through others."""
+    from scipy.sparse import coo_array  # a sixth of a second, which no worker has use for
+    from scipy.sparse.csgraph import connected_components
+
     count = len(recordings.names)
     known = np.array([index for index, patient in enumerate(recordings.patients) if patient is not None], np.int64)
     _, patients = np.unique([recordings.patients[index] or "" for index in known], return_inverse=True)

@@ -17,6 +17,7 @@ from data_tools import console, files
 from data_tools.console import progress, say
 from data_tools.crops import LEADS, SEGMENT
 from data_tools.publish import FORMAT
+from data_tools.views import open_view
 from data_tools.writers import check_tar_index
 
 _FRAME = 2 * len(LEADS)  # bytes
@@ -69,7 +70,7 @@ class _Dataset:
         return files.read_table(self.root / name)
 
     def view(self, name: str) -> dict[str, NDArray]:
-        return {path.stem: np.load(path, mmap_mode="r") for path in (self.root / "views" / name).glob("*.npy")}
+        return open_view(self.root / "views" / name)
 
 
 def _open(root: Path) -> _Dataset:

