@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from data_tools import __version__, archive, check, cohorts, decide, files, pack, privacy, publish, views
@@ -59,7 +60,6 @@ class Job:
 def make(job: Job, scratch: Path, run: Run) -> None:
     """Leaves the finished dataset in `scratch`/data."""
     data = scratch / "data"
-    data.mkdir(exist_ok=True)
     files.remove_temporary(scratch)
     job, checked = _check(job, scratch, run)
     patients = cohorts.read_ptbxl_table(job.ptbxl_metadata) if job.ptbxl_metadata else {}
@@ -74,11 +74,18 @@ def make(job: Job, scratch: Path, run: Run) -> None:
 def _find(job: Job, scratch: Path) -> Archive:
     """The archive as it was when the job began; recordings that came later are another job's."""
     note = scratch / "job.json"
-    begun = {"version": __version__, "raw": str(job.raw.absolute()), "arguments": job.arguments()}
+    begun = {
+        "version": __version__,
+        "raw": str(job.raw.absolute()),
+        "cohorts": list(job.cohorts),
+        "resample": job.resample,
+    }
     if note.exists():
         saved = files.read_json(note)
         if saved["begun"] != begun:
-            raise ValueError(f"{scratch}: begun with other arguments; give those again, or remove it to start anew")
+            raise ValueError(
+                f"{scratch}: begun with another RAW, --cohorts or --resample; give those again, or remove it"
+            )
         return Archive(str(job.raw.absolute()), *saved["archive"])
     found = archive.find(job.raw.absolute(), job.cohorts)
     if not found.headers:
@@ -176,31 +183,42 @@ def _possible_views(rows: pa.Table, patients: dict[str, PtbxlRow]) -> tuple[str,
 
 def _pack(job: Job, crops: pa.Table, scratch: Path, run: Run) -> list[Packed]:
     decided = scratch / "decided.parquet"
-    tasks: list[pack.Task] = []
-    before = files.digest(decided) if decided.exists() else None
-    with files.replacing(decided) as temporary, pq.ParquetWriter(temporary, crops.schema) as writer:
-        for split in SPLITS:
-            of_split = crops.filter(pa.compute.equal(crops["split"], split))
-            for number, first in enumerate(range(0, len(of_split), job.crops_per_shard)):
-                writer.write_table(of_split.slice(first, job.crops_per_shard), row_group_size=job.crops_per_shard)
-                name = f"{split}/shard-{number:06d}" if job.format == "tar" else f"{split}.zarr/c/{number}/0/0"
-                tasks.append(
-                    pack.Task(
-                        root=str(job.raw.absolute()),
-                        resample=job.resample,
-                        crops=decided,
-                        row_group=len(tasks),
-                        data=scratch / "data",
-                        name=name,
-                        format=job.format,
-                        crops_per_shard=job.crops_per_shard,
-                        done=scratch / "packed" / f"{split}-{number:06d}.json",
-                    )
-                )
-    if before != files.digest(decided):  # the table of PTB-XL is another one now
-        shutil.rmtree(scratch / "packed", ignore_errors=True)
+    with files.replacing(decided) as temporary:
+        shards = _write_by_shard(job, crops, temporary)
+        if decided.exists() and files.digest(decided) != files.digest(temporary):
+            # An earlier run had other arguments for this pass: its shards are of no use.
+            shutil.rmtree(scratch / "packed", ignore_errors=True)
+            shutil.rmtree(scratch / "data", ignore_errors=True)
+    tasks = [
+        pack.Task(
+            root=str(job.raw.absolute()),
+            resample=job.resample,
+            crops=decided,
+            row_group=place,
+            data=scratch / "data",
+            name=f"{split}/shard-{number:06d}" if job.format == "tar" else f"{split}.zarr/c/{number}/0/0",
+            format=job.format,
+            crops_per_shard=job.crops_per_shard,
+            done=scratch / "packed" / f"{split}-{number:06d}.json",
+        )
+        for place, (split, number) in enumerate(shards)
+    ]
     packed = dict(progress(run(pack.run, tasks), len(tasks), "packing"))
     return [packed[index] for index in range(len(tasks))]
+
+
+def _write_by_shard(job: Job, crops: pa.Table, path: Path) -> list[tuple[str, int]]:
+    """The crops, a row group a shard; -> split and number of each."""
+    shards = []
+    size = job.crops_per_shard
+    schema = crops.schema.with_metadata({"format": job.format, "crops_per_shard": str(size)})
+    with pq.ParquetWriter(path, schema) as writer:
+        for split in SPLITS:
+            of_split = crops.filter(pc.equal(crops["split"], split))
+            for number, first in enumerate(range(0, len(of_split), size)):
+                writer.write_table(of_split.slice(first, size), row_group_size=size)
+                shards.append((split, number))
+    return shards
 
 
 def _publish(
@@ -228,7 +246,7 @@ def _report(decision: Decision, data: Path) -> None:
     crops = description["crops"]
     say(f"{crops['kept']:,} crops of {description['recordings']:,} recordings kept, {crops['rejected']:,} rejected")
     for reason, count in description["rejected"].items():
-        headers = decision.rejected.filter(pa.compute.equal(decision.rejected["reason"], reason))["header"]
+        headers = decision.rejected.filter(pc.equal(decision.rejected["reason"], reason))["header"]
         say(f"  rejected {count:,} x {reason}, such as {', '.join(headers[:3].to_pylist())}")
     for split, count in description["splits"].items():
         say(f"  {split}: {count:,} crops")
