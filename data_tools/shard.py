@@ -6,6 +6,7 @@ there, and only a finished dataset is called DATA.
 
 import argparse
 import fcntl
+import importlib.util
 import os
 import shutil
 import sys
@@ -94,6 +95,8 @@ def _shard(arguments: argparse.Namespace) -> int:
     )
     out = Path(os.path.abspath(arguments.out))
     _check_folders(job.raw, out)
+    if job.format == "zarr":
+        _check_zarr()
     partial = out.with_name(f"{out.name}.partial")
     with _locked(partial):
         if out.exists() and any(out.iterdir()):
@@ -106,6 +109,12 @@ def _shard(arguments: argparse.Namespace) -> int:
         shutil.rmtree(partial)
     console.say(f"{out}: done")
     return 0
+
+
+def _check_zarr() -> None:
+    """Before hours of work, not after them."""
+    if importlib.util.find_spec("zarr") is None:
+        raise ValueError("--format zarr needs zarr: pip install 'leadwise[train]'")
 
 
 def _check_folders(raw: Path, out: Path) -> None:

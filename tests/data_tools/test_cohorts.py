@@ -18,7 +18,7 @@ from tests.recordings import noise, write
         ("/data/georgia", "g1/E00001.hea", "georgia"),
         ("/data/georgia/g1", "E00001.hea", "georgia"),
         ("/data/georgia", "g1/SMITH_JOHN_19500101.hea", "own"),  # a public folder makes no public file
-        ("/home/ptb/hospital", "S0001.hea", "own"),
+        ("/srv/ptb/hospital", "S0001.hea", "own"),
         ("/data/hospital", "E00001.hea", "own"),
     ],
 )
