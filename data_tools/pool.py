@@ -1,12 +1,13 @@
 """The same work in this process, in several, or on a Dask cluster."""
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import active_children, connection, get_context, parent_process
 from typing import Any
 
 # (function, tasks) -> (index of a task, its result), as they are ready. Both are pickled.
@@ -29,8 +30,10 @@ def opened(workers: int, cluster: str | None) -> Iterator[Run]:
 def _processes(workers: int) -> Iterator[Run]:
     # Spawned, not forked: nothing of the parent (its lock on the folder least of all) lives on in a worker.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+    on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C is the parent's to answer
     for _ in range(workers):  # they start now, while this process still looks for recordings
         pool.submit(os.getpid)
+    signal.signal(signal.SIGINT, on_interrupt)
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}
@@ -41,8 +44,12 @@ def _processes(workers: int) -> Iterator[Run]:
         yield run
     except BrokenProcessPool:
         raise OSError("a worker was killed (out of memory?); the same command goes on from here") from None
+    except BaseException:
+        for worker in active_children():  # nobody waits for what they are at, and nothing is lost by it
+            worker.kill()
+        raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
 def _end_with_parent() -> None:
