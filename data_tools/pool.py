@@ -30,10 +30,10 @@ def opened(workers: int, cluster: str | None) -> Iterator[Run]:
 def _processes(workers: int) -> Iterator[Run]:
     # Spawned, not forked: nothing of the parent (its lock on the folder least of all) lives on in a worker.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
-    on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C is the parent's to answer
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: Ctrl-C is the parent's to answer
     for _ in range(workers):  # they start now, while this process still looks for recordings
         pool.submit(os.getpid)
-    signal.signal(signal.SIGINT, on_interrupt)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}

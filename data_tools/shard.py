@@ -98,15 +98,13 @@ def _shard(arguments: argparse.Namespace) -> int:
     if job.format == "zarr":
         _check_zarr()
     partial = out.with_name(f"{out.name}.partial")
-    with _locked(partial):
+    with _locked(partial, out):
         if out.exists() and any(out.iterdir()):
-            shutil.rmtree(partial)
             raise ValueError(f"{out}: exists already; a dataset is never changed, so remove it or choose another --out")
         with pool.opened(arguments.workers, arguments.cluster) as run:
             make(job, partial, run)
         (partial / "data").rename(out)
         files.flush_to_disk(out.parent)
-        shutil.rmtree(partial)
     console.say(f"{out}: done")
     return 0
 
@@ -127,15 +125,19 @@ def _check_folders(raw: Path, out: Path) -> None:
 
 
 @contextmanager
-def _locked(partial: Path) -> Iterator[None]:
-    """Two runs at once would undo each other's work."""
+def _locked(partial: Path, out: Path) -> Iterator[None]:
+    """Two runs at once would undo each other's work. A folder with nothing to go on with does not stay behind."""
     partial.mkdir(parents=True, exist_ok=True)
     with (partial / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"{partial}: another run is at work there") from None
-        yield
+        try:
+            yield
+        finally:
+            if not (partial / "job.json").exists() or (out / "dataset.json").exists():
+                shutil.rmtree(partial)
 
 
 if __name__ == "__main__":
