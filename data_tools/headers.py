@@ -1,5 +1,6 @@
 """WFDB headers: text -> Header. Pure; knows both header styles of the PhysioNet challenges and WFDB's defaults."""
 
+import math
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -62,7 +63,7 @@ def _record_line(line: str) -> tuple[int, int | None, float, int | None]:
     _, slash, segments = name.partition("/")
     rate = float(re.split(r"[/(]", rest[0])[0]) if rest else DEFAULT_RATE
     samples = int(rest[1]) if len(rest) > 1 else 0
-    if rate <= 0 or rate != rate or int(count) < 0 or samples < 0:
+    if not 0 < rate < math.inf or int(count) < 0 or samples < 0:
         raise ValueError
     return int(count), int(segments) if slash else None, rate, samples or None
 

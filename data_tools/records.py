@@ -24,6 +24,7 @@ _LEAD = {name.upper(): index for index, name in enumerate(LEADS)}
 _PER_MILLIVOLT = {"mv": 1.0, "uv": 1e3, "\u00b5v": 1e3, "\u03bcv": 1e3, "v": 1e-3, "nv": 1e6}  # units in 1 mV
 _BITS = {8: 8, 16: 16, 24: 24, 32: 32, 61: 16, 80: 8, 160: 16, 212: 12, 310: 32 / 3, 311: 32 / 3}  # a sample on disk
 _HEADER_LIMIT = 1 << 20  # bytes; the multi-segment header of a month in intensive care has 0.2 MB
+_RATES = (50, 50_000)  # Hz, what is resampled; neither an ECG nor a number to allocate by, beyond them
 _DECODED_LIMIT = 4 << 30  # bytes: the compressed formats 508 to 524 can claim any length
 
 
@@ -185,7 +186,7 @@ def _leads(names_and_units: tuple[tuple[str, str], ...]) -> _Leads:
 
 
 def _check_rate(rate: float, resampled: bool) -> None:
-    if rate != RATE and not resampled:
+    if rate != RATE and not (resampled and _RATES[0] <= rate <= _RATES[1]):
         raise ValueError(f"not sampled at {RATE} Hz: {rate:g} Hz")
 
 
@@ -281,5 +282,5 @@ def _decode(path: str, segments: tuple[str, ...], parts: list[Header]) -> Any:
             sums = rdrecord(stored, ignore_skew=True).calc_checksum(expanded=True)
             _check_sums(part.signals, np.array(sums))
     record = rdrecord(path)
-    record.dac(expanded=True, inplace=True)
+    record.dac(expanded=True, inplace=True)  # by wfdb's own gains, and NaN where a sample is invalid
     return record

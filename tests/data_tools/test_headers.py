@@ -68,6 +68,7 @@ def test_segments() -> None:
         "JS01052 12 500 250000/mV 16 0 -34 549 0 I\n" + "x.mat 16\n" * 11,  # two lines fused
         "x 1 -500 10\nx.dat 16\n",
         "x 1 nan 10\nx.dat 16\n",
+        "x 1 inf 10\nx.dat 16\n",
         "x 1 500 10\nx.dat sixteen\n",
         "x 1 500 10\nx.dat 16 1000/mV 16 0 0 eight 0 I\n",
         "\x00\xff\x00",

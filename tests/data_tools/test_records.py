@@ -114,6 +114,9 @@ def test_another_rate_is_refused_unless_resampling(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not sampled at 500 Hz: 1000 Hz"):
         records.read(str(tmp_path), "a.hea")
     assert records.read(str(tmp_path), "a.hea", resampled=True).signal.shape == (2500, 12)
+    write(tmp_path, "a", noise(1), rate="0.001")  # would become 2.5 * 10^9 samples
+    with pytest.raises(ValueError, match="not sampled at 500 Hz: 0.001 Hz"):
+        records.read(str(tmp_path), "a.hea", resampled=True)
 
 
 # --- what is refused ---
