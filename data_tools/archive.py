@@ -17,6 +17,7 @@ class Archive(NamedTuple):
     root: str
     headers: list[str]  # relative to root, sorted
     strays: list[str]  # signal files without a header of their own name; some header may still name them
+    links: list[str]  # to folders outside, which are not followed
     ptbxl_tables: list[str]
 
 
@@ -24,9 +25,11 @@ def find(root: Path, wanted: tuple[str, ...]) -> Archive:
     """Walks `root`, following no link to a folder, for recordings of the cohorts `wanted` (all, if empty)."""
     headers: list[str] = []
     strays: list[str] = []
+    links: list[str] = []
     tables: list[str] = []
-    for folder, names in _walk(root):
+    for folder, folders, names in _walk(root):
         present = set(names)
+        links += [(folder / name).as_posix() for name in folders if _leads_outside(root, root / folder / name)]
         for name in names:
             stem, suffix = os.path.splitext(name)
             path = (folder / name).as_posix()
@@ -39,7 +42,11 @@ def find(root: Path, wanted: tuple[str, ...]) -> Archive:
     if wanted:
         headers = [path for path in headers if cohort_of(str(root), path).name in wanted]
         strays = [path for path in strays if cohort_of(str(root), path).name in wanted]
-    return Archive(str(root), sorted(headers), sorted(strays), sorted(tables))
+    return Archive(str(root), sorted(headers), sorted(strays), sorted(links), sorted(tables))
+
+
+def _leads_outside(root: Path, folder: Path) -> bool:
+    return folder.is_symlink() and not folder.resolve().is_relative_to(root.resolve())
 
 
 def cohort_of(root: str, path: str) -> Cohort:
@@ -54,9 +61,9 @@ def _last_folders(root: str) -> str:
     return f"{Path(root).parent.name}/{last}" if re.fullmatch(r"g\d+", last) else last
 
 
-def _walk(root: Path) -> Iterator[tuple[PurePosixPath, list[str]]]:
+def _walk(root: Path) -> Iterator[tuple[PurePosixPath, list[str], list[str]]]:
     def refuse(error: OSError) -> None:
         raise ValueError(f"{error.filename}: cannot be listed: {error.strerror}")
 
-    for folder, _, names in os.walk(root, onerror=refuse):
-        yield PurePosixPath(folder).relative_to(root), names
+    for folder, folders, names in os.walk(root, onerror=refuse):
+        yield PurePosixPath(folder).relative_to(root), folders, names

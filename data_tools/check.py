@@ -17,11 +17,11 @@ from data_tools import archive, headers, privacy, records
 from data_tools.cohorts import OWN, Cohort, record_name
 from data_tools.crops import SEGMENT, cut
 from data_tools.files import read_table, write_table
-from data_tools.labels import read_dx
+from data_tools.labels import NO_CODE, read_dx
 
 
 class Row(NamedTuple):
-    header: str  # relative to the archive; never leaves the scratch folder
+    header: bytes  # relative to the archive, in the file system's own bytes; never leaves the scratch folder
     record: str
     cohort: str
     stamp: int | None = None  # another one once the recording's files have changed
@@ -38,6 +38,7 @@ class Row(NamedTuple):
 
 
 _TYPES = {
+    "header": pa.binary(),
     "stamp": pa.int64(),
     "rate": pa.float64(),
     "start": pa.int64(),
@@ -105,10 +106,9 @@ def public_name(root: str, secret: bytes | None, path: str) -> str:
     return privacy.pseudonym(secret, path.removesuffix(".hea"))
 
 
-def stray(root: str, secret: bytes | None, path: str) -> Row:
-    """Of a signal file that no header goes with."""
-    cohort = archive.cohort_of(root, path)
-    return Row(path, public_name(root, secret, path), cohort.name, reason="no header goes with this file")
+def unread(root: str, secret: bytes | None, path: str, reason: str) -> Row:
+    """Of what is no header, and may yet be a recording."""
+    return Row(os.fsencode(path), public_name(root, secret, path), archive.cohort_of(root, path).name, reason=reason)
 
 
 def _check(task: Task, header: str, counts: Counter[str], named: set[str]) -> list[Row]:
@@ -117,13 +117,14 @@ def _check(task: Task, header: str, counts: Counter[str], named: set[str]) -> li
     try:
         recording = records.read(task.root, header, cohort.wrong_gain, task.resample)
     except ValueError as error:
+        named.update(_other_names(header, records.names(task.root, header)))
         reason, _, detail = str(error).partition(": ")
-        return [Row(header, name, cohort.name, reason=reason, detail=detail or None)]
-    _note_names(header, recording, named)
+        return [Row(os.fsencode(header), name, cohort.name, reason=reason, detail=detail or None)]
+    named.update(_other_names(header, recording.names))
     _count(recording, cohort, counts)
     age = headers.age(recording.comments.get("age"))
     row = Row(
-        header,
+        os.fsencode(header),
         name,
         cohort.name,
         stamp=recording.stamp,
@@ -155,13 +156,11 @@ def _count(recording: records.Recording, cohort: Cohort, counts: Counter[str]) -
     counts[f"with a class/{cohort.name}"] += bool(found.classes)
     counts[f"gain corrected/{cohort.name}"] += recording.gain_corrected
     counts["repeated codes"] += found.repeated
-    for code in found.other:
-        counts[f"codes without a class/{code}"] += 1
+    for code in found.other:  # of a private recording, digits may be anything
+        counts[f"codes without a class/{code if cohort is not OWN else NO_CODE}"] += 1
 
 
-def _note_names(header: str, recording: records.Recording, named: set[str]) -> None:
+def _other_names(header: str, named: Sequence[str]) -> list[str]:
     """Signal files of another name than the header's are no strays; segments are no recordings of their own."""
     folder, _, stem = header.removesuffix(".hea").rpartition("/")
-    others = [file for file in recording.files if file.rpartition(".")[0] != stem]
-    others += [f"{segment}.hea" for segment in recording.segments]
-    named.update(os.path.join(folder, name) for name in others)
+    return [os.path.join(folder, name) for name in named if name.endswith(".hea") or name.rpartition(".")[0] != stem]

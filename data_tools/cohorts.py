@@ -20,17 +20,18 @@ class Cohort:
     wrong_gain: float | None = None  # in headers of old mirrors, where 1000/mV is right
 
 
+PTBXL = "ptb-xl"
 # In the order in which a recording that stands in several of them is kept.
 PUBLIC = (
-    Cohort("cpsc_2018", ("cpsc_2018", "WFDB_CPSC2018"), r"A\d+", diagnosis=True),
-    Cohort("georgia", ("georgia", "WFDB_Ga"), r"E\d+", diagnosis=True, wrong_gain=4880),
-    Cohort("ptb-xl", ("ptb-xl", "WFDB_PTBXL"), r"HR\d{5}", wrong_gain=200),
-    Cohort("ptb-xl", ("records500", "records100"), r"\d{5}_[hl]r", labelled=False),  # PTB-XL as it publishes itself
-    Cohort("cpsc_2018_extra", ("cpsc_2018_extra", "WFDB_CPSC2018_2"), r"Q\d+"),
-    Cohort("chapman_shaoxing", ("chapman_shaoxing", "WFDB_ChapmanShaoxing"), r"JS\d+"),
-    Cohort("ningbo", ("ningbo", "WFDB_Ningbo"), r"J?S\d+"),  # S23074.hea belongs to JS23074.mat
-    Cohort("ptb", ("ptb", "WFDB_PTB"), r"S\d+", wrong_gain=2_000_000),
-    Cohort("st_petersburg_incart", ("st_petersburg_incart", "WFDB_StPetersburg"), r"I\d+", wrong_gain=306_000),
+    Cohort("cpsc_2018", ("cpsc_2018", "WFDB_CPSC2018"), r"A\d{4}", diagnosis=True),
+    Cohort("georgia", ("georgia", "WFDB_Ga"), r"E\d{5}", diagnosis=True, wrong_gain=4880),
+    Cohort(PTBXL, ("ptb-xl", "WFDB_PTBXL"), r"HR\d{5}", wrong_gain=200),
+    Cohort(PTBXL, ("records500", "records100"), r"\d{5}_[hl]r", labelled=False),  # PTB-XL as it publishes itself
+    Cohort("cpsc_2018_extra", ("cpsc_2018_extra", "WFDB_CPSC2018_2"), r"Q\d{4}"),
+    Cohort("chapman_shaoxing", ("chapman_shaoxing", "WFDB_ChapmanShaoxing"), r"JS\d{5}"),
+    Cohort("ningbo", ("ningbo", "WFDB_Ningbo"), r"J?S\d{5}"),  # S23074.hea belongs to JS23074.mat
+    Cohort("ptb", ("ptb", "WFDB_PTB"), r"S\d{4}", wrong_gain=2_000_000),
+    Cohort("st_petersburg_incart", ("st_petersburg_incart", "WFDB_StPetersburg"), r"I\d{4}", wrong_gain=306_000),
 )
 OWN = Cohort("own", (), "", labelled=False)  # anyone else's recordings: names and ages are private
 NAMES = tuple(dict.fromkeys(cohort.name for cohort in (*PUBLIC, OWN)))
@@ -42,7 +43,7 @@ def cohort_of(folders: str, name: str) -> Cohort:
     """The public cohort whose folder and naming a file has; both, so that a private file there stays private."""
     stem = name.rpartition(".")[0]
     for cohort in _of_folders(folders):
-        if re.fullmatch(cohort.stem, stem):
+        if re.fullmatch(cohort.stem, stem, re.ASCII):
             return cohort
     return OWN
 
@@ -67,8 +68,8 @@ class PtbxlRow(NamedTuple):
 def read_ptbxl_table(path: Path) -> dict[str, PtbxlRow]:
     """ptbxl_database.csv -> record name -> who was recorded."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return {
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = {
                 f"HR{int(row['ecg_id']):05d}": PtbxlRow(
                     patient=f"ptb-xl-{int(float(row['patient_id']))}",
                     age=headers.age(row["age"]),
@@ -76,5 +77,8 @@ def read_ptbxl_table(path: Path) -> dict[str, PtbxlRow]:
                 )
                 for row in csv.DictReader(file)
             }
-    except (KeyError, ValueError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, csv.Error) as error:
         raise ValueError(f"{path} is not PTB-XL's {PTBXL_TABLE}: {error}") from None
+    if not rows:
+        raise ValueError(f"{path} is not PTB-XL's {PTBXL_TABLE}: it has no rows")
+    return rows

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import io
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,11 @@ _SECONDS_BETWEEN_LINES = 10
 
 def say(line: str) -> None:
     print(line, flush=True)
+
+
+def shown(name: str) -> str:
+    """A file's name, which may hold anything, on one line of a terminal."""
+    return name if name.isprintable() else ascii(name)
 
 
 def progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
@@ -33,6 +39,9 @@ def progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
 
 def run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
     """-> exit code. What a user can mend is one line; a bug is a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files need not be text
     try:
         return command(arguments)
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 """Second pass, over the rows of the first and no signals: what is kept, in which split, in which order. Pure."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,19 +17,12 @@ from data_tools.splits import SPLITS, Recordings
 
 @dataclass(frozen=True)
 class Decision:
-    crops: pa.Table  # kept, in the order of storage: by split, then by lot; adds split, patient, key
+    crops: pa.Table  # kept, in the order of storage: by split, then by lot; adds patient, split, group, key
     rejected: pa.Table  # record, cohort, start, reason, detail
     pairs: dict[str, tuple[str, str]]  # patient -> the records of gallery and probe
 
 
-def decide(
-    rows: pa.Table,
-    named: set[str],
-    patients: Mapping[str, PtbxlRow],
-    seed: int,
-    diagnosis: bool,
-    identification: bool,
-) -> Decision:
+def decide(rows: pa.Table, named: set[str], patients: Mapping[str, PtbxlRow], seed: int) -> Decision:
     """`rows` of check.Row, each recording's together; `named`: headers among these are parts of other recordings."""
     rows = _with_persons(rows, patients)
     starts = rows["start"].fill_null(0).to_numpy()
@@ -40,21 +34,21 @@ def decide(
     rows, kept = _without_superfluous(rows, first, found, kept, named)
 
     group = splits.groups(found)
-    chosen = splits.pairs(found, group, kept, seed) if identification else {}
+    chosen = splits.pairs(found, group, kept, seed)
     identified = [index for pair in chosen.values() for index in pair]
-    split = splits.assign(found, group, kept, identified, seed, diagnosis)[recording]
+    split = splits.assign(found, group, kept, identified, seed)[recording]
     lots = splits.draws(seed, "order", found.names)[recording]
     stored = np.flatnonzero(rows["reason"].is_null().to_numpy())
     stored = stored[np.lexsort([column[stored] for column in (starts, recording, lots, split)])]
     crops = rows.drop_columns(["reason", "detail"]).take(stored)
-    rejected = rows.filter(pc.is_valid(rows["reason"])).select(
+    crops = crops.append_column("split", pa.array(SPLITS).take(pa.array(split[stored])))
+    crops = crops.append_column("group", pa.array(group[recording[stored]].astype(np.int32)))
+    refused = rows.filter(pc.is_valid(rows["reason"])).select(
         ["header", "record", "cohort", "start", "reason", "detail"]
     )
     return Decision(
-        crops=crops.append_column("split", pa.array(SPLITS).take(pa.array(split[stored]))).append_column(
-            "key", _keys(crops)
-        ),
-        rejected=rejected.sort_by([("record", "ascending"), ("start", "ascending"), ("reason", "ascending")]),
+        crops=crops.append_column("key", _keys(crops)),
+        rejected=refused.sort_by([(name, "ascending") for name in ("record", "start", "reason", "header")]),
         pairs={patient: (found.names[a], found.names[b]) for patient, (a, b) in chosen.items()},
     )
 
@@ -69,18 +63,25 @@ def _with_persons(rows: pa.Table, patients: Mapping[str, PtbxlRow]) -> pa.Table:
     """Adds `patient`, and age and sex where a header of PTB-XL has none."""
     if not patients:
         return rows.append_column("patient", pa.nulls(len(rows), pa.string()))
-    of_ptbxl = pc.equal(rows["cohort"], "ptb-xl").to_pylist()
-    names = rows["record"].to_pylist()
-    persons = [patients.get(name) if known else None for name, known in zip(names, of_ptbxl, strict=True)]
+    of_ptbxl = pc.equal(rows["cohort"], cohorts.PTBXL)
+    names = pc.if_else(of_ptbxl, rows["record"], None).to_pylist()
+    persons = [patients.get(name) if name is not None else None for name in names]
 
     def column(name: str, type_: pa.DataType) -> pa.Array:
         return pa.array([person and getattr(person, name) for person in persons], type_)
 
     rows = rows.append_column("patient", column("patient", pa.string()))
     for name in ("age", "sex"):
-        filled = pc.coalesce(rows[name], column(name, rows.schema.field(name).type))
-        rows = rows.set_column(rows.schema.get_field_index(name), name, filled)
-    return rows
+        rows = _with(rows, name, pc.coalesce(rows[name], column(name, rows.schema.field(name).type)))
+    # Of the 38 that PTB-XL 1.0.3 dropped, some are of patients in gallery and probe.
+    unknown = pc.and_(of_ptbxl, pc.is_null(rows["patient"]))
+    return _with(
+        rows, "reason", pc.coalesce(rows["reason"], pc.if_else(unknown, "patient unknown to PTB-XL's table", None))
+    )
+
+
+def _with(rows: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    return rows.set_column(rows.schema.get_field_index(name), name, column)
 
 
 def _recordings(
@@ -98,7 +99,7 @@ def _recordings(
         owner=owner[usable],
         crops=np.bincount(recording, good, len(first)).astype(np.int64),
         diagnosis=pc.is_in(of_recording["cohort"], pa.array(cohorts.DIAGNOSIS)).to_numpy(),
-        identification=pc.equal(of_recording["cohort"], "ptb-xl").to_numpy(),
+        identification=pc.equal(of_recording["cohort"], cohorts.PTBXL).to_numpy(),
     )
 
 
@@ -108,27 +109,32 @@ def _without_superfluous(
     """Of recordings of the same name or the same content one is kept; none that is a part of another."""
     kept = kept.copy()
     suspects = _repeated(rows["record"].take(first)) | _repeated(pa.array(found.whole_contents()))
-    suspects |= pc.is_in(rows["header"], pa.array(sorted(named), pa.string())).to_numpy()[first]
+    suspects |= pc.is_in(
+        rows["header"], pa.array([os.fsencode(name) for name in sorted(named)], pa.binary())
+    ).to_numpy()[first]
     indices = np.flatnonzero(kept & suspects)
-    suspected = rows.select(["header", "record", "cohort", "rate"]).take(first[indices])
+    suspected = rows.select(["header", "record", "cohort", "rate", "classes"]).take(first[indices])
     about = dict(zip(indices.tolist(), suspected.to_pylist(), strict=True))
     verdicts: dict[int, tuple[str, str | None]] = {}
-    by_name: dict[str, int] = {}
+    names: set[str] = set()
     by_content: dict[frozenset[int], int] = {}
 
-    def preference(index: int) -> tuple[int, bool, str]:
-        """A diagnosis cohort's recording before its twin elsewhere, a native rate before a resampled one."""
+    def preference(index: int) -> tuple[int, bool, bool, bytes]:
+        """A diagnosis cohort's recording before its twin elsewhere, a native rate, labels."""
         row = about[index]
-        return cohorts.NAMES.index(row["cohort"]), row["rate"] != RATE, row["header"]
+        return cohorts.NAMES.index(row["cohort"]), row["rate"] != RATE, not row["classes"], row["header"]
 
     for index in sorted(about, key=preference):
         content = frozenset(found.contents_of(index))
-        if about[index]["header"] in named:
+        if os.fsdecode(about[index]["header"]) in named:
             verdicts[index] = "a segment of another recording", None
-        elif by_name.setdefault(about[index]["record"], index) != index:
+        elif content in by_content:
+            verdicts[index] = "same content as another recording", about[by_content[content]]["record"]
+        elif about[index]["record"] in names:
             verdicts[index] = "another recording has this name", None
-        elif (twin := by_content.setdefault(content, index)) != index:
-            verdicts[index] = "same content as another recording", about[twin]["record"]
+        else:
+            by_content[content] = index
+            names.add(about[index]["record"])
     kept[list(verdicts)] = False
     return _with_verdicts(rows, first, verdicts) if verdicts else rows, kept
 
@@ -152,6 +158,5 @@ def _with_verdicts(
         for row in range(first[index], last[index]):
             if columns[0][row] is None:
                 columns[0][row], columns[1][row] = verdict
-    for name, column in zip(("reason", "detail"), columns, strict=True):
-        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(column, pa.string()))
-    return rows
+    rows = _with(rows, "reason", pa.array(columns[0], pa.string()))
+    return _with(rows, "detail", pa.array(columns[1], pa.string()))

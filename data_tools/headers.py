@@ -49,7 +49,7 @@ def parse(text: str) -> Header:
             segments = tuple(line.split()[0] for line in body)
             return Header(rate, samples, (), segments[:segment_count], comments)
         signals = tuple(_signal_line(line) for line in body)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, OverflowError):
         raise ValueError("header is malformed") from None
     if len(signals) != count:
         raise ValueError("header's number of signal lines is wrong")

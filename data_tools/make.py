@@ -3,8 +3,10 @@
 Each pass goes on where an earlier run of the same job was interrupted.
 """
 
+import os
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from data_tools import __version__, archive, check, cohorts, decide, files, pack
 from data_tools.archive import Archive
 from data_tools.check import Checked
 from data_tools.cohorts import OWN, PtbxlRow
-from data_tools.console import progress, say
+from data_tools.console import progress, say, shown
 from data_tools.decide import Decision
 from data_tools.pack import Packed
 from data_tools.pool import Run
@@ -59,61 +61,65 @@ class Job:
 
 def make(job: Job, scratch: Path, run: Run) -> None:
     """Leaves the finished dataset in `scratch`/data."""
-    data = scratch / "data"
     files.remove_temporary(scratch)
-    job, checked = _check(job, scratch, run)
+    found = _find(job, scratch)
+    job = _with_ptbxl_table(job, found)
     patients = cohorts.read_ptbxl_table(job.ptbxl_metadata) if job.ptbxl_metadata else {}
+    say(f"{found.root}: {len(found.headers):,} recordings")
+    checked = _check(job, found, scratch, run)
     job, decision, chosen = _decide(job, checked, patients)
     crops_in, counts = len(checked.rows), checked.counts
-    del checked
+    del checked, found  # memory for the shards
     packed = _pack(job, decision.crops, scratch, run)
-    _publish(job, data, decision, chosen, packed, counts, crops_in)
-    _report(decision, data)
+    _publish(job, scratch, decision, chosen, packed, counts, crops_in)
+    _report(decision, scratch / "data")
 
 
 def _find(job: Job, scratch: Path) -> Archive:
     """The archive as it was when the job began; recordings that came later are another job's."""
     note = scratch / "job.json"
-    begun = {
-        "version": __version__,
-        "raw": str(job.raw.absolute()),
-        "cohorts": list(job.cohorts),
-        "resample": job.resample,
-    }
+    begun = {"version": __version__, "raw": str(job.raw), "cohorts": list(job.cohorts), "resample": job.resample}
     if note.exists():
         saved = files.read_json(note)
         if saved["begun"] != begun:
             raise ValueError(
                 f"{scratch}: begun with another RAW, --cohorts or --resample; give those again, or remove it"
             )
-        return Archive(str(job.raw.absolute()), *saved["archive"])
-    found = archive.find(job.raw.absolute(), job.cohorts)
-    if not found.headers:
-        of = f" of {', '.join(job.cohorts)}" if job.cohorts else ""
+        return Archive(str(job.raw), *saved["archive"])
+    found = archive.find(job.raw, job.cohorts)
+    present = {archive.cohort_of(found.root, path).name for path in found.headers}
+    missing = sorted(set(job.cohorts) - present)
+    if missing or not found.headers:
+        of = f" of {', '.join(missing)}" if missing else ""
         raise ValueError(f"{job.raw}: no recordings{of} there: no WFDB header (.hea)")
     files.write_json({"begun": begun, "archive": found[1:]}, note)
     return found
 
 
-def _any_private(found: Archive) -> bool:
-    return any(archive.cohort_of(found.root, path) is OWN for path in (*found.headers, *found.strays))
-
-
 def _with_ptbxl_table(job: Job, found: Archive) -> Job:
-    if job.ptbxl_metadata is not None or not found.ptbxl_tables:
-        return job
-    if len(found.ptbxl_tables) > 1:
+    """The one that was named, or the one that lies in the archive."""
+    of_ptbxl = any(archive.cohort_of(found.root, path).name == cohorts.PTBXL for path in found.headers)
+    path = job.ptbxl_metadata
+    if path is not None and not of_ptbxl:
+        raise ValueError(f"--ptbxl-metadata {path}: there are no recordings of PTB-XL in {job.raw}")
+    if path is None and len(found.ptbxl_tables) > 1:
+        tables = ", ".join(found.ptbxl_tables)
+        raise ValueError(f"{job.raw}: several tables of PTB-XL; choose one with --ptbxl-metadata: {tables}")
+    if path is None and of_ptbxl and found.ptbxl_tables:
+        path = job.raw / found.ptbxl_tables[0]
+    if path is None and "identification" in job.views:
         raise ValueError(
-            f"{job.raw}: several tables of PTB-XL; choose one of {', '.join(found.ptbxl_tables)} with --ptbxl-metadata"
+            "the view identification needs to know the patients of PTB-XL: "
+            f"give --ptbxl-metadata {cohorts.PTBXL_TABLE}, or choose other --views"
         )
-    return replace(job, ptbxl_metadata=job.raw / found.ptbxl_tables[0])
+    return replace(job, ptbxl_metadata=path)
 
 
-def _check(job: Job, scratch: Path, run: Run) -> tuple[Job, Checked]:
-    """Everything that is known of the whole archive; the job with the table of PTB-XL that lies in it."""
-    found = _find(job, scratch)
-    say(f"{found.root}: {len(found.headers):,} recordings")
-    secret = privacy.secret_of(Path(found.root)) if _any_private(found) else None
+def _check(job: Job, found: Archive, scratch: Path, run: Run) -> Checked:
+    """Everything that is known of the whole archive."""
+    others = (*found.strays, *found.links)
+    private = any(archive.cohort_of(found.root, path) is OWN for path in (*found.headers, *others))
+    secret = privacy.secret_of(job.raw) if private else None
     tasks = [
         check.Task(
             root=found.root,
@@ -127,46 +133,50 @@ def _check(job: Job, scratch: Path, run: Run) -> tuple[Job, Checked]:
     for _ in progress(run(check.run, tasks), len(tasks), "checking"):
         pass
     checked = check.read([task.out for task in tasks])
-    _check_labels(checked.counts)
-    strays = [check.stray(found.root, secret, path) for path in found.strays if path not in checked.named]
-    rows = pa.concat_tables([checked.rows, check.to_table(strays)])
-    return _with_ptbxl_table(job, found), checked._replace(rows=rows)
+    strays = [path for path in found.strays if path not in checked.named]
+    unread = [check.unread(found.root, secret, path, "no header goes with this file") for path in strays]
+    link = "a link to a folder outside, which is not followed"
+    unread += [check.unread(found.root, secret, path, link) for path in found.links]
+    checked = checked._replace(rows=pa.concat_tables([checked.rows, check.to_table(unread)]))
+    try:
+        _check_usable(job, checked)
+    except ValueError:  # once the archive is mended, it is to be read again
+        shutil.rmtree(scratch / "checked")
+        (scratch / "job.json").unlink()
+        raise
+    return checked
 
 
-def _check_labels(counts: Counter[str]) -> None:
+def _check_usable(job: Job, checked: Checked) -> None:
+    if not checked.rows["reason"].null_count:
+        reasons = Counter(checked.rows["reason"].to_pylist()).most_common(3)
+        found = "; ".join(f"{count} x {reason}" for reason, count in reasons)
+        raise ValueError(f"{job.raw}: nothing to keep, every recording is refused: {found}")
     for name in cohorts.NAMES:
-        if counts[f"labelled/{name}"] and not counts[f"with a class/{name}"]:
+        labelled = checked.counts[f"labelled/{name}"]
+        if labelled and not checked.counts[f"with a class/{name}"]:
             raise ValueError(
-                f"{name}: none of its {counts[f'labelled/{name}']} recordings has a scored class in its header's Dx; "
+                f"{name}: none of its {labelled} recordings has a scored class in its header's Dx; "
                 f"get headers with labels, or choose other --cohorts"
             )
 
 
 def _decide(job: Job, checked: Checked, patients: dict[str, PtbxlRow]) -> tuple[Job, Decision, dict[str, Stretches]]:
     """Of views that were not asked for by name, those that would be empty are left out."""
+    decision = decide.decide(checked.rows, checked.named, patients, job.seed)
     wanted = job.views or _possible_views(checked.rows, patients)
-    if "identification" in wanted and not patients:
-        raise ValueError(
-            "the identification view needs to know the patients of PTB-XL: "
-            f"give --ptbxl-metadata {cohorts.PTBXL_TABLE}, or choose other --views"
-        )
-    while True:
-        decision = decide.decide(
-            checked.rows, checked.named, patients, job.seed, "diagnosis" in wanted, "identification" in wanted
-        )
-        if not len(decision.crops):
-            reasons = Counter(decision.rejected["reason"].to_pylist()).most_common(3)
-            found = "; ".join(f"{count} x {reason}" for reason, count in reasons)
-            raise ValueError(f"{job.raw}: nothing to keep, every recording is refused: {found}")
-        chosen = views.choose(decision.crops, decision.pairs, job.seed, wanted)
-        empty = [name for name, stretches in chosen.items() if not len(stretches.crop)]
-        if not empty:
-            return replace(job, views=wanted), decision, chosen
-        if job.views or wanted == ("pretrain",):
-            raise ValueError(f"{job.raw}: too few recordings: nothing for the view {', '.join(empty)}")
-        lost = tuple(task for task in wanted if set(VIEWS[task]) & set(empty))
-        say(f"left out: the views of {', '.join(lost)}, for which there is nothing in {', '.join(empty)}")
-        wanted = tuple(task for task in wanted if task not in lost) or ("pretrain",)
+    chosen = views.choose(decision.crops, decision.pairs, job.seed, wanted)
+    empty = {name for name, stretches in chosen.items() if not len(stretches.crop)}
+    lost = tuple(task for task in wanted if empty.intersection(VIEWS[task]) - {"pretrain-valid"})
+    if lost and (job.views or "pretrain" in lost):
+        raise ValueError(f"{job.raw}: too few recordings: nothing for the view {', '.join(sorted(empty))}")
+    for task in lost:
+        say(f"left out: the views of {task}: nothing for {', '.join(sorted(empty.intersection(VIEWS[task])))}")
+        chosen = {name: stretches for name, stretches in chosen.items() if name not in VIEWS[task]}
+    if "pretrain-valid" in empty:
+        say("left out: the view pretrain-valid: no recording is short enough to be spared")
+        chosen.pop("pretrain-valid")
+    return replace(job, views=tuple(task for task in wanted if task not in lost)), decision, chosen
 
 
 def _possible_views(rows: pa.Table, patients: dict[str, PtbxlRow]) -> tuple[str, ...]:
@@ -174,9 +184,9 @@ def _possible_views(rows: pa.Table, patients: dict[str, PtbxlRow]) -> tuple[str,
     wanted = ["pretrain"]
     if present & set(cohorts.DIAGNOSIS):
         wanted.append("diagnosis")
-    if "ptb-xl" in present and patients:
+    if patients:
         wanted.append("identification")
-    elif "ptb-xl" in present:
+    elif cohorts.PTBXL in present:
         say(f"left out: the views of identification; they need --ptbxl-metadata {cohorts.PTBXL_TABLE}")
     return tuple(wanted)
 
@@ -191,7 +201,7 @@ def _pack(job: Job, crops: pa.Table, scratch: Path, run: Run) -> list[Packed]:
             shutil.rmtree(scratch / "data", ignore_errors=True)
     tasks = [
         pack.Task(
-            root=str(job.raw.absolute()),
+            root=str(job.raw),
             resample=job.resample,
             crops=decided,
             row_group=place,
@@ -203,8 +213,13 @@ def _pack(job: Job, crops: pa.Table, scratch: Path, run: Run) -> list[Packed]:
         )
         for place, (split, number) in enumerate(shards)
     ]
-    packed = dict(progress(run(pack.run, tasks), len(tasks), "packing"))
-    return [packed[index] for index in range(len(tasks))]
+    packed: dict[int, Packed] = {}
+    with ThreadPoolExecutor(1) as flusher:  # the disk keeps up meanwhile, and a power cut finds no empty shards
+        for place, shard in progress(run(pack.run, tasks), len(tasks), "packing"):
+            packed[place] = shard
+            for suffix in shard.bytes:
+                flusher.submit(files.flush_to_disk, scratch / "data" / f"{shard.name}{suffix}")
+    return [packed[place] for place in range(len(tasks))]
 
 
 def _write_by_shard(job: Job, crops: pa.Table, path: Path) -> list[tuple[str, int]]:
@@ -223,21 +238,22 @@ def _write_by_shard(job: Job, crops: pa.Table, path: Path) -> list[tuple[str, in
 
 def _publish(
     job: Job,
-    data: Path,
+    scratch: Path,
     decision: Decision,
     chosen: dict[str, Stretches],
     packed: list[Packed],
     counts: Counter[str],
     crops_in: int,
 ) -> None:
+    data = scratch / "data"
     shutil.rmtree(data / "views", ignore_errors=True)
     (data / "dataset.json").unlink(missing_ok=True)
     publish.tables(data, decision.crops, decision.rejected, packed, chosen, publish.data_suffix(job.format))
     if job.format == "zarr":
-        publish.zarr_metadata(data, decision.crops, job.crops_per_shard)
+        publish.zarr_metadata(data, decision.crops, job.crops_per_shard, scratch / "zarr")
     description = publish.describe(data, job.arguments(), decision.crops, decision.rejected, packed, counts, crops_in)
     files.write_json(description, data / "dataset.json")
-    for path in (*data.glob("*.*"), *data.glob("views/*/*"), data):
+    for path in (*data.glob("*.*"), *data.glob("*.zarr/*.json"), *data.glob("views/*/*"), data):
         files.flush_to_disk(path)
 
 
@@ -247,7 +263,8 @@ def _report(decision: Decision, data: Path) -> None:
     say(f"{crops['kept']:,} crops of {description['recordings']:,} recordings kept, {crops['rejected']:,} rejected")
     for reason, count in description["rejected"].items():
         headers = decision.rejected.filter(pc.equal(decision.rejected["reason"], reason))["header"]
-        say(f"  rejected {count:,} x {reason}, such as {', '.join(headers[:3].to_pylist())}")
+        examples = ", ".join(shown(os.fsdecode(header)) for header in headers[:3].to_pylist())
+        say(f"  rejected {count:,} x {reason}, such as {examples}")
     for split, count in description["splits"].items():
         say(f"  {split}: {count:,} crops")
     for view, count in description["views"].items():

@@ -57,29 +57,26 @@ def _is_whole(task: Task, packed: Packed, suffix: str) -> bool:
 
 def _fill(writer: Writer, task: Task) -> list[int]:
     offsets = []
-    header, recording = "", None
+    header, recording = b"", None
     for crop in pq.ParquetFile(task.crops).read_row_group(task.row_group, use_threads=False).to_pylist():
         if recording is None or crop["header"] != header:
-            header, recording = crop["header"], _read_again(task, crop)
+            header, recording = crop["header"], _read_again(task, os.fsdecode(crop["header"]), crop["stamp"])
         signal = recording.signal[crop["start"] : crop["start"] + crop["samples"]]
-        offsets.append(writer.add(crop["key"], cleaned(signal, tuple(crop["lead_mask"])), _about(crop)))
+        offsets.append(writer.add(crop["key"], cleaned(signal, tuple(crop["lead_mask"])), about(crop)))
     return offsets
 
 
-def _read_again(task: Task, crop: dict[str, Any]) -> records.Recording:
-    wrong_gain = archive.cohort_of(task.root, crop["header"]).wrong_gain
+def _read_again(task: Task, header: str, stamp: int) -> records.Recording:
     try:
-        recording = records.read(task.root, crop["header"], wrong_gain, task.resample)
+        recording = records.read(task.root, header, archive.cohort_of(task.root, header).wrong_gain, task.resample)
     except ValueError as error:
-        raise ValueError(f"{task.root}/{crop['header']}: was whole when it was checked, now: {error}") from None
-    if recording.stamp != crop["stamp"]:
-        raise ValueError(
-            f"{task.root}/{crop['header']}: has changed since it was checked; remove the unfinished folder"
-        )
+        raise ValueError(f"{task.root}/{header}: was whole when it was checked, now: {error}") from None
+    if recording.stamp != stamp:
+        raise ValueError(f"{task.root}/{header}: has changed since it was checked; remove the unfinished folder")
     return recording
 
 
-def _about(crop: dict[str, Any]) -> dict[str, Any]:
+def about(crop: dict[str, Any]) -> dict[str, Any]:
     """What goes beside a crop's samples in a tar: enough to use it without Leadwise."""
     names = ("key", "record", "patient", "cohort", "start", "age", "sex")
     return {name: crop[name] for name in names} | {

@@ -1,5 +1,6 @@
 """The tables of a dataset folder and its description, once its files are written."""
 
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -18,11 +19,24 @@ from data_tools.views import Stretches
 from data_tools.writers import write_zarr_metadata
 
 FORMAT = 1
-CROPS_COLUMNS = (
-    *("file", "offset", "samples", "key", "record", "patient", "cohort", "split", "start"),
-    *("age", "sex", "classes", "lead_mask", "content"),
+CROPS = pa.schema(
+    [
+        ("file", pa.string()),
+        ("offset", pa.int64()),
+        ("samples", pa.int32()),
+        ("key", pa.string()),
+        ("record", pa.string()),
+        ("patient", pa.string()),
+        ("cohort", pa.string()),
+        ("split", pa.string()),
+        ("start", pa.int64()),
+        ("age", pa.int16()),
+        ("sex", pa.string()),
+        ("classes", pa.uint32()),
+        ("lead_mask", pa.list_(pa.uint16())),
+        ("content", pa.list_(pa.binary(16))),
+    ]
 )
-TABLES = ("crops.parquet", "rejected.parquet")
 
 
 def data_suffix(format_: str) -> str:
@@ -49,13 +63,16 @@ def tables(
             np.save(folder / f"{column}.npy", values)
     names = pa.array([f"{shard.name}{suffix}" for shard in packed])
     named = located.set_column(located.schema.get_field_index("file"), "file", names.take(pa.array(place)))
-    files.write_table(named.select(CROPS_COLUMNS), data / "crops.parquet")
+    files.write_table(named.select(CROPS.names).cast(CROPS), data / "crops.parquet")
     files.write_table(rejected.drop_columns(["header"]), data / "rejected.parquet")
 
 
-def zarr_metadata(data: Path, crops: pa.Table, crops_per_shard: int) -> None:
+def zarr_metadata(data: Path, crops: pa.Table, crops_per_shard: int, scratch: Path) -> None:
+    """zarr writes it to `scratch`, where it may be interrupted."""
     for split, count in _counted(crops["split"]).items():
-        write_zarr_metadata(data / f"{split}.zarr", count, crops_per_shard)
+        shutil.rmtree(scratch, ignore_errors=True)
+        write_zarr_metadata(scratch, count, crops_per_shard)
+        (scratch / "zarr.json").replace(data / f"{split}.zarr" / "zarr.json")
 
 
 def _counted(values: pa.ChunkedArray) -> dict[str, int]:

@@ -36,8 +36,7 @@ class Recording:
     rate: float  # before resampling
     gain_corrected: bool
     stamp: int  # another one once a file of the recording has changed
-    files: tuple[str, ...]  # its signal files
-    segments: tuple[str, ...]  # its parts, if it is pieced together
+    names: tuple[str, ...]  # of its signal files, and of the headers of its segments
 
 
 class Folder(NamedTuple):
@@ -98,7 +97,12 @@ def read(root: str, header: str, wrong_gain: float | None = None, resampled: boo
         if _is_plain(parsed.signals):
             digital = _read_plain(folder, parsed, resampled)
         else:
+            _check_ascii(text)
             digital = _read_through_wfdb(folder, name, parsed, resampled)
+    except ArithmeticError:
+        raise ValueError("header holds impossible numbers") from None
+    except MemoryError:
+        raise ValueError("larger than the memory there is") from None
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise ValueError("a file of the recording is missing") from None
@@ -116,8 +120,7 @@ def read(root: str, header: str, wrong_gain: float | None = None, resampled: boo
         rate=digital.rate,
         gain_corrected=corrected,
         stamp=hash(tuple((s.st_size, s.st_mtime_ns) for s in (status, *digital.statuses))),
-        files=tuple(dict.fromkeys(line.file for line in parsed.signals)),
-        segments=tuple(segment for segment in parsed.segments if segment != "~"),
+        names=_names(parsed),
     )
 
 
@@ -150,6 +153,8 @@ def _read_plain(folder: Folder, header: Header, resampled: bool) -> _Digital:
         samples = available if header.samples is None else header.samples
         if samples > available:
             raise ValueError("signal file is shorter than its header says")
+        if samples * frame > _DECODED_LIMIT:
+            raise ValueError("larger than 4 GiB once decoded")
         data = _read_exactly(descriptor, samples * frame, signals[0].offset)
     finally:
         os.close(descriptor)
@@ -190,6 +195,10 @@ def _check_rate(rate: float, resampled: bool) -> None:
         raise ValueError(f"not sampled at {RATE} Hz: {rate:g} Hz")
 
 
+class _WrongSumError(ValueError):
+    pass
+
+
 def _check_sums(signals: tuple[SignalLine, ...], sums: NDArray[Any]) -> None:
     wrong = [
         line.name
@@ -198,7 +207,7 @@ def _check_sums(signals: tuple[SignalLine, ...], sums: NDArray[Any]) -> None:
     ]
     if wrong:
         leads = [name for name in wrong if name.upper() in _LEAD]  # other names may be anybody's
-        raise ValueError(f"checksum does not hold: {', '.join(leads) or 'a signal that is no lead'}")
+        raise _WrongSumError(f"checksum does not hold: {', '.join(leads) or 'a signal that is no lead'}")
 
 
 def _to_microvolts(digital: NDArray[np.int16], lines: list[SignalLine]) -> NDArray[np.int16]:
@@ -223,6 +232,8 @@ def _read_through_wfdb(folder: Folder, name: str, header: Header, resampled: boo
     segments = tuple(segment for segment in header.segments if segment != "~")  # "~" is a gap
     parts = [header, *(_segment_header(folder, segment) for segment in segments)]
     statuses = [status for part in parts for status in _check_sizes(folder, part)]
+    if max(header.samples or 0, sum(part.samples or 0 for part in parts)) * len(LEADS) * 8 > _DECODED_LIMIT:
+        raise ValueError("larger than 4 GiB once decoded")
     if not header.segments:  # refuse before decoding what can be refused
         leads = _leads(tuple((line.name, line.unit) for line in header.signals))
         _check_rate(header.rate * header.signals[leads.signals[0]].samples_per_frame, resampled)
@@ -237,8 +248,15 @@ def _read_through_wfdb(folder: Folder, name: str, header: Header, resampled: boo
     return _Digital(to_int16(np.stack(physical, 1)), leads, rate, statuses)
 
 
+def _check_ascii(text: str) -> None:
+    """wfdb leaves out whatever is not, and would open another file than the one that was checked."""
+    if not all(line.isascii() for line in text.splitlines() if not line.startswith("#")):
+        raise ValueError("header is not plain ASCII")
+
+
 def _segment_header(folder: Folder, segment: str) -> Header:
     text, _ = _read_header(folder, f"{segment}.hea")
+    _check_ascii(text)
     parsed = headers.parse(text)
     if parsed.segments:
         raise ValueError("a segment is itself pieced together")
@@ -252,8 +270,6 @@ def _check_sizes(folder: Folder, header: Header) -> list[os.stat_result]:
         if line.file != "~":  # a layout segment: names signals, holds none
             by_file.setdefault(line.file, []).append(line)
     samples = header.samples or 0
-    if samples * sum(line.samples_per_frame for line in header.signals) * 8 > _DECODED_LIMIT:
-        raise ValueError("larger than 4 GiB once decoded")
     statuses = []
     for file, lines in by_file.items():
         descriptor = folder.open(file)
@@ -269,18 +285,36 @@ def _decode(path: str, segments: tuple[str, ...], parts: list[Header]) -> Any:
     """wfdb's record with its physical signals, once the checksum of every part holds."""
     import wfdb  # half a second and pandas: only where it is needed
 
-    def rdrecord(path: str, ignore_skew: bool = False) -> Any:
-        try:
-            return wfdb.rdrecord(path, physical=False, smooth_frames=False, ignore_skew=ignore_skew)
-        except Exception as error:  # wfdb raises whatever it stumbles over
-            raise ValueError(f"wfdb cannot read it: {type(error).__name__}") from None
+    def rdrecord(path: str, **options: bool) -> Any:
+        return wfdb.rdrecord(path, physical=False, smooth_frames=False, **options)
 
-    # Checksums are of the samples as stored: segment by segment, and before a skew shifts them.
-    for segment, part in zip(segments or ("",), parts[1:] if segments else parts, strict=True):
-        stored = os.path.join(os.path.dirname(path), segment) if segment else path
-        if part.samples != 0 and part.signals:
-            sums = rdrecord(stored, ignore_skew=True).calc_checksum(expanded=True)
-            _check_sums(part.signals, np.array(sums))
-    record = rdrecord(path)
-    record.dac(expanded=True, inplace=True)  # by wfdb's own gains, and NaN where a sample is invalid
+    try:
+        # Checksums are of the samples as stored: segment by segment, and before a skew shifts them.
+        stored = [os.path.join(os.path.dirname(path), segment) for segment in segments] or [path]
+        for place, part in zip(stored, parts[-len(stored) :], strict=True):
+            if part.samples != 0 and part.signals:
+                sums = rdrecord(place, ignore_skew=True).calc_checksum(expanded=True)
+                _check_sums(part.signals, np.array(sums))
+        record = rdrecord(path)
+        if not segments:
+            record.adc_gain = [line.gain for line in parts[0].signals]  # of which some may have been put right
+        record.dac(expanded=True, inplace=True)  # NaN where a sample is invalid
+    except _WrongSumError:
+        raise
+    except Exception as error:  # wfdb raises whatever it stumbles over
+        raise ValueError(f"wfdb cannot read it: {type(error).__name__}") from None
     return record
+
+
+def names(root: str, header: str) -> tuple[str, ...]:
+    """Signal files, and headers of segments, that a header names, even if they cannot be read."""
+    folder = Folder(root, os.path.dirname(f"{root}/{header}"))
+    try:
+        return _names(headers.parse(_read_header(folder, os.path.basename(header))[0]))
+    except (ValueError, OSError):
+        return ()
+
+
+def _names(header: Header) -> tuple[str, ...]:
+    segments = [f"{segment}.hea" for segment in header.segments if segment != "~"]
+    return (*dict.fromkeys(line.file for line in header.signals), *segments)

@@ -7,18 +7,21 @@ from numpy.typing import NDArray
 
 from data_tools.crops import INVALID
 
-_HALF_LENGTH = 10  # of the filter, in samples of the lower rate: what scipy's resample_poly takes
+_HALF_LENGTH = 10  # of the filter, in samples of the lower rate
 
 
 def to_rate(signal: NDArray[np.int16], rate: float, target: int) -> NDArray[np.int16]:
     """[samples, leads] at `rate` Hz -> at `target` Hz; INVALID spreads as far as the filter reaches."""
-    from scipy.signal import resample_poly
+    from scipy.signal import firwin, resample_poly
 
     ratio = (Fraction(target) / Fraction(rate)).limit_denominator(1000)
+    up, down = ratio.numerator, ratio.denominator
+    low_pass = firwin(2 * _HALF_LENGTH * max(up, down) + 1, 1 / max(up, down), window=("kaiser", 5.0))
+    for phase in range(up):  # each alike, or a baseline becomes a tone and a flat lead is flat no more
+        low_pass[phase::up] /= low_pass[phase::up].sum() * up
     invalid = signal == INVALID
     filled = np.where(invalid, 0, signal).astype(np.float64)
-    # "line" takes a slope out first, so that neither end rings against a baseline that is not 0.
-    smooth = np.rint(resample_poly(filled, ratio.numerator, ratio.denominator, axis=0, padtype="line"))
+    smooth = np.rint(resample_poly(filled, up, down, axis=0, window=low_pass, padtype="line"))
     out: NDArray[np.int16] = np.clip(smooth, INVALID + 1, -INVALID - 1).astype(np.int16)
     reach = _HALF_LENGTH * max(1.0, target / rate) + 1
     for row, lead in zip(*np.nonzero(invalid), strict=True):

@@ -19,6 +19,7 @@ from data_tools import cohorts, console, files, pool
 from data_tools.make import Job, make
 from data_tools.views import VIEWS
 
+_MOST = 1_000_000  # workers, or MB a shard
 _EPILOG = """examples:
   # the challenge-2021 archive as PhysioNet serves it; patients of PTB-XL from its own table
   python -m data_tools.shard challenge-2021 --out data/cinc --ptbxl-metadata ptb-xl/ptbxl_database.csv
@@ -60,7 +61,7 @@ def main() -> int:
     parser.add_argument(
         "--ptbxl-metadata", type=Path, metavar="CSV", help="ptbxl_database.csv, if it does not lie in RAW: who is who"
     )
-    parser.add_argument("--workers", type=_positive, default=os.cpu_count(), help="processes (default: a core each)")
+    parser.add_argument("--workers", type=_positive, help="processes (default: one a core)")
     parser.add_argument("--cluster", metavar="tcp://...", help="a Dask scheduler, whose workers see the same folders")
     return console.run(_shard, parser.parse_args())
 
@@ -77,14 +78,16 @@ def _names(known: Sequence[str]) -> Any:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST:,}")
     return int(text)
 
 
 def _shard(arguments: argparse.Namespace) -> int:
+    if arguments.cluster and arguments.workers:
+        raise ValueError("--workers has no effect beside --cluster, whose workers are counted there")
     job = Job(
-        raw=arguments.raw,
+        raw=Path(os.path.abspath(arguments.raw)),
         format=arguments.format,
         views=arguments.views,
         cohorts=arguments.cohorts or (cohorts.DIAGNOSIS if arguments.views == ("diagnosis",) else ()),
@@ -93,35 +96,46 @@ def _shard(arguments: argparse.Namespace) -> int:
         shard_mb=arguments.shard_mb,
         ptbxl_metadata=arguments.ptbxl_metadata,
     )
-    out = Path(os.path.abspath(arguments.out))
-    _check_folders(job.raw, out)
-    if job.format == "zarr":
-        _check_zarr()
+    out = Path(os.path.realpath(arguments.out))
     partial = out.with_name(f"{out.name}.partial")
+    _check_folders(job.raw, out, partial)
+    if job.format == "zarr" and importlib.util.find_spec("zarr") is None:
+        raise ValueError("--format zarr needs zarr: pip install 'leadwise[train]'")
     with _locked(partial, out):
-        if out.exists() and any(out.iterdir()):
-            raise ValueError(f"{out}: exists already; a dataset is never changed, so remove it or choose another --out")
-        with pool.opened(arguments.workers, arguments.cluster) as run:
-            make(job, partial, run)
-        (partial / "data").rename(out)
-        files.flush_to_disk(out.parent)
+        if not _is_finished(job, partial, out):
+            if out.exists() and any(out.iterdir()):
+                raise ValueError(
+                    f"{out}: exists already; a dataset is never changed: remove it, or choose another --out"
+                )
+            with pool.opened(arguments.workers or os.cpu_count() or 1, arguments.cluster) as run:
+                make(job, partial, run)
+            (partial / "data").rename(out)
+            files.flush_to_disk(out.parent)
     console.say(f"{out}: done")
     return 0
 
 
-def _check_zarr() -> None:
-    """Before hours of work, not after them."""
-    if importlib.util.find_spec("zarr") is None:
-        raise ValueError("--format zarr needs zarr: pip install 'leadwise[train]'")
+def _is_finished(job: Job, partial: Path, out: Path) -> bool:
+    """Whether an earlier run of `job` was interrupted when all that was left to do was to clean up."""
+    if (partial / "data").exists() or not (partial / "job.json").exists() or not (out / "dataset.json").exists():
+        return False
+    made, wanted = files.read_json(out / "dataset.json")["arguments"], job.arguments()
+    return all(made[name] == wanted[name] for name in ("format", "cohorts", "seed", "resample", "shard_mb"))
 
 
-def _check_folders(raw: Path, out: Path) -> None:
+def _check_folders(raw: Path, out: Path, partial: Path) -> None:
     if not raw.is_dir():
         raise ValueError(f"{raw}: no such folder of recordings")
-    if out.resolve().is_relative_to(raw.resolve()):
-        raise ValueError(f"--out {out}: lies inside RAW, where nothing may be changed")
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out}: is a file")
+    if raw.resolve().is_relative_to(partial):
+        raise ValueError(f"{partial}: is where the unfinished dataset would be, and holds RAW; choose another --out")
+    for folder in (out, partial):
+        if folder.is_relative_to(raw.resolve()):
+            raise ValueError(f"--out {out}: lies inside RAW, where nothing may be changed")
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder}: is a file")
+    known = ("lock", "job.json", "checked", "decided.parquet", "packed", "data", "zarr")
+    if partial.exists() and (foreign := [n for n in os.listdir(partial) if not n.startswith(known)]):
+        raise ValueError(f"{partial}: holds what is no part of an unfinished dataset: {console.shown(foreign[0])}")
 
 
 @contextmanager

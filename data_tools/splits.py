@@ -95,36 +95,33 @@ def pairs(
 
 
 def assign(
-    recordings: Recordings,
-    group: NDArray[np.int64],
-    kept: NDArray[np.bool_],
-    identified: Sequence[int],
-    seed: int,
-    diagnosis: bool,
+    recordings: Recordings, group: NDArray[np.int64], kept: NDArray[np.bool_], identified: Sequence[int], seed: int
 ) -> NDArray[np.int64]:
     """-> for each recording an index into SPLITS, the same in the whole of a group.
 
     identification-test has the groups of `identified`; diagnosis-test and -valid a tenth each of the diagnosis
-    recordings, if `diagnosis`; pretrain-valid a hundredth of what is left; train the rest."""
+    recordings; pretrain-valid a hundredth of what is left; train the rest. That is so whatever views are wanted:
+    what is pre-trained on one dataset may be tested on another of the same archive."""
     count = int(group.max(initial=-1)) + 1
     split = np.zeros(count, np.int64)  # of each group
     split[group[list(identified)]] = SPLITS.index("identification-test")
-    lots = np.full(count, np.iinfo(np.uint64).max, np.uint64)
-    np.minimum.at(lots, group, draws(seed, "split", recordings.names))
-    order = np.argsort(lots, kind="stable")
+    lots = draws(seed, "split", recordings.names)
     crops = np.bincount(group[kept], recordings.crops[kept], count)
 
     def take(name: str, of: NDArray[np.bool_], part: float, most_crops: float = np.inf) -> None:
         """Gives `name` about `part` of the recordings `of`, and at least one, group by group in the order drawn."""
         sizes = np.bincount(group[of], minlength=count)
         wanted = max(1.0, part * sizes.sum())
-        free = order[(split[order] == 0) & (sizes[order] > 0) & (sizes[order] <= wanted)]
+        lot = np.full(count, np.iinfo(np.uint64).max, np.uint64)  # other recordings have no say in it
+        np.minimum.at(lot, group[of], lots[of])
+        free = np.argsort(lot, kind="stable")
+        free = free[(split[free] == 0) & (sizes[free] > 0)][:-1]  # never all of them
+        free = free[(sizes[free] <= wanted) & (crops[free] <= most_crops)]
         enough = np.cumsum(sizes[free]) - sizes[free] / 2 <= wanted
         split[free[enough & (np.cumsum(crops[free]) <= most_crops)]] = SPLITS.index(name)
 
-    if diagnosis:
-        candidates = kept & recordings.diagnosis & (split[group] == 0)
-        take("diagnosis-test", candidates, DIAGNOSIS_PART)
-        take("diagnosis-valid", candidates, DIAGNOSIS_PART)
+    of_diagnosis = kept & recordings.diagnosis & (split[group] == 0)
+    take("diagnosis-test", of_diagnosis, DIAGNOSIS_PART)
+    take("diagnosis-valid", of_diagnosis, DIAGNOSIS_PART)
     take("pretrain-valid", kept & (split[group] == 0), PRETRAIN_VALID_PART, PRETRAIN_VALID_CROPS)
     return split[group]

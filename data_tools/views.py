@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from data_tools import cohorts
 from data_tools.crops import CROP, LEADS, SEGMENT
-from data_tools.splits import SPLITS, draw, draws
+from data_tools.splits import draw, draws
 
 IDENTIFICATION_VALID_PART = 0.1  # of the recordings of train
 VIEWS = {
@@ -33,6 +33,27 @@ VIEWS = {
         "identification-gallery",
         "identification-probe",
     ),
+}
+# The splits whose crops each view may hold. What validates the pre-training is no held-out recording of diagnosis.
+SPLITS_OF = {
+    "pretrain": ("train",),
+    "pretrain-valid": ("pretrain-valid",),
+    "diagnosis-train": ("train", "pretrain-valid"),
+    "diagnosis-valid": ("diagnosis-valid",),
+    "diagnosis-test": ("diagnosis-test",),
+    "identification-train": ("train",),
+    "identification-valid": ("train",),
+    "identification-gallery": ("identification-test",),
+    "identification-probe": ("identification-test",),
+}
+COLUMNS = {
+    "file": np.int32,
+    "offset": np.int64,
+    "samples": np.int32,
+    "lead_mask": np.uint16,
+    "identity": np.int32,
+    "classes": np.uint32,
+    "crop": np.int32,
 }
 
 
@@ -58,23 +79,28 @@ def choose(
     crops: pa.Table, pairs: Mapping[str, tuple[str, str]], seed: int, wanted: Sequence[str]
 ) -> dict[str, Stretches]:
     """The views of the tasks `wanted`; `crops` and `pairs` of decide.Decision."""
-    split = pc.index_in(crops["split"], pa.array(SPLITS)).to_numpy()  # of each crop
-    masks = _masks(crops)  # [crops, 2]
-    whole = _pairs_of_segments(masks)
-    single = _segments(masks)
+    masks = lead_masks(crops)
+    whole, single = _pairs_of_segments(masks), _segments(masks)
     views: dict[str, Stretches] = {}
     if "pretrain" in wanted:
-        views["pretrain"] = whole.take(split[whole.crop] == SPLITS.index("train"))
-        views["pretrain-valid"] = whole.take(split[whole.crop] == SPLITS.index("pretrain-valid"))
+        views |= {name: whole.take(_in_splits(crops, whole, name)) for name in VIEWS["pretrain"]}
     if "diagnosis" in wanted:
-        views |= _diagnosis(crops, split, single)
+        of_diagnosis = pc.is_in(crops["cohort"], pa.array(cohorts.DIAGNOSIS)).to_numpy()
+        of_task = single.take(of_diagnosis[single.crop])
+        views |= {name: of_task.take(_in_splits(crops, of_task, name)) for name in VIEWS["diagnosis"]}
     if "identification" in wanted:
-        views |= _identification(crops, split, single, seed)
+        views |= _identification(crops, single.take(_in_splits(crops, single, "identification-train")), seed)
         views |= _gallery_and_probe(crops, masks, pairs, seed)
     return views
 
 
-def _masks(crops: pa.Table) -> NDArray[np.uint16]:
+def _in_splits(crops: pa.Table, stretches: Stretches, view: str) -> NDArray[np.bool_]:
+    of: NDArray[np.bool_] = pc.is_in(crops["split"], pa.array(SPLITS_OF[view])).to_numpy()
+    return of[stretches.crop]
+
+
+def lead_masks(crops: pa.Table) -> NDArray[np.uint16]:
+    """[crops, 2]; 0 where a crop has no second segment."""
     flat = pc.list_flatten(crops["lead_mask"]).to_numpy()
     owner = pc.list_parent_indices(crops["lead_mask"]).to_numpy()
     first = np.searchsorted(owner, np.arange(len(crops)))
@@ -96,30 +122,22 @@ def _segments(masks: NDArray[np.uint16]) -> Stretches:
     return Stretches(crop, segment * SEGMENT, SEGMENT, mask)
 
 
-def _diagnosis(crops: pa.Table, split: NDArray, segments: Stretches) -> dict[str, Stretches]:
-    of_diagnosis = pc.is_in(crops["cohort"], pa.array(cohorts.DIAGNOSIS)).to_numpy()
-    segments = segments.take(of_diagnosis[segments.crop])
-    # What validates the pre-training is no held-out recording of this task.
-    splits = {"train": ("train", "pretrain-valid"), "valid": ("diagnosis-valid",), "test": ("diagnosis-test",)}
-    return {
-        f"diagnosis-{name}": segments.take(np.isin(split[segments.crop], [SPLITS.index(part) for part in of]))
-        for name, of in splits.items()
-    }
-
-
-def _subjects(crops: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
+def subjects(crops: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
     """-> the patient, or recording, of each crop as an index, and their names."""
     encoded = pc.coalesce(crops["patient"], crops["record"]).combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-def _identification(crops: pa.Table, split: NDArray, segments: Stretches, seed: int) -> dict[str, Stretches]:
-    segments = segments.take(split[segments.crop] == SPLITS.index("train"))
-    subject, names = _subjects(crops)
+def _identification(crops: pa.Table, segments: Stretches, seed: int) -> dict[str, Stretches]:
+    subject, names = subjects(crops)
     subject = subject[segments.crop]  # of each segment
     count = np.bincount(subject, minlength=len(names))
     lots = draws(seed, "identification-valid", names)
-    eligible = np.flatnonzero(count >= 2)
+    # A subject who shares content with another stays where that one is.
+    group = np.zeros(len(names), np.int64)
+    group[subject] = crops["group"].to_numpy()[segments.crop]
+    subjects_of_group = np.bincount(group[np.unique(subject)], minlength=int(group.max(initial=0)) + 1)
+    eligible = np.flatnonzero((count >= 2) & (subjects_of_group[group] == 1))
     chosen = eligible[np.argsort(lots[eligible])][: max(1, round(IDENTIFICATION_VALID_PART * int((count > 0).sum())))]
     held_out = np.isin(subject, chosen)
     # Two segments of each, drawn: gallery and probe.
@@ -165,23 +183,28 @@ def _start(first: int, second: int, lot: int) -> int:
     return usable[lot % len(usable)]
 
 
+def identities(subject: NDArray) -> NDArray[np.int32]:
+    """Numbered as they appear."""
+    _, first, identity = np.unique(subject, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return rank[identity]
+
+
 def columns(crops: pa.Table, stretches: Stretches) -> dict[str, NDArray]:
     """What a view's folder holds; `crops` by now with the columns file and offset."""
-    subject = _subjects(crops)[0][stretches.crop]
-    _, first, identity = np.unique(subject, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int32)  # identities are numbered as they appear
-    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
 
-    def of_crop(name: str, dtype: type) -> NDArray:
-        values: NDArray = crops[name].to_numpy()[stretches.crop].astype(dtype)
+    def of_crop(name: str) -> NDArray:
+        values: NDArray = crops[name].to_numpy()[stretches.crop]
         return values
 
-    return {
-        "file": of_crop("file", np.int32),
-        "offset": of_crop("offset", np.int64) + stretches.start * (2 * len(LEADS)),
-        "samples": np.full(len(stretches.crop), stretches.samples, np.int32),
+    values = {
+        "file": of_crop("file"),
+        "offset": of_crop("offset") + stretches.start * (2 * len(LEADS)),
+        "samples": np.full(len(stretches.crop), stretches.samples),
         "lead_mask": stretches.lead_mask,
-        "identity": rank[identity],
-        "classes": of_crop("classes", np.uint32),
-        "crop": stretches.crop.astype(np.int32),
+        "identity": identities(subjects(crops)[0][stretches.crop]),
+        "classes": of_crop("classes"),
+        "crop": stretches.crop,
     }
+    return {name: values[name].astype(dtype) for name, dtype in COLUMNS.items()}

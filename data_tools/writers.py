@@ -4,7 +4,7 @@ import io
 import json
 import struct
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -55,15 +55,15 @@ class TarWriter:
         self._index: list[str] = []
 
     def add(self, key: str, signal: NDArray[np.int16], about: Mapping[str, Any]) -> int:
-        head = _npy_header(*signal.shape)
-        text = json.dumps(about, separators=(",", ":")).encode()
+        head = npy_header(*signal.shape)
+        text = json_member(about)
         start, size = self._tar.position, len(head) + signal.nbytes
         self._tar.write(_tar_header(f"{key}.npy", size) + head)
         self._tar.write(signal.data.cast("B"))
         self._tar.write(_padding(size) + _tar_header(f"{key}.json", len(text)) + text + _padding(len(text)))
         text_start = self._tar.position - len(text) - len(_padding(len(text)))
         members = ((f"{key}.npy", start + _BLOCK, size), (f"{key}.json", text_start, len(text)))
-        self._index.append(_index_line(members))
+        self._index.append(index_line(members))
         return start + _BLOCK + len(head)
 
     def close(self) -> dict[str, str]:
@@ -72,8 +72,12 @@ class TarWriter:
         return {".tar": self._tar.close(), ".idx": self._index_file.close()}
 
 
+def json_member(about: Mapping[str, Any]) -> bytes:
+    return json.dumps(about, separators=(",", ":")).encode()
+
+
 @lru_cache
-def _npy_header(rows: int, columns: int) -> bytes:
+def npy_header(rows: int, columns: int) -> bytes:
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, {"descr": "<i2", "fortran_order": False, "shape": (rows, columns)})
     return head.getvalue()
@@ -115,10 +119,14 @@ class ZarrWriter:
         return start
 
     def close(self) -> dict[str, str]:
-        for slot in range(self._slots):
-            here = (slot * CROP_BYTES, CROP_BYTES) if slot < self._crops else (_ABSENT, _ABSENT)
-            self._file.write(struct.pack("<QQ", *here))
+        self._file.write(zarr_index(self._crops, self._slots))
         return {"": self._file.close()}
+
+
+def zarr_index(crops: int, slots: int) -> bytes:
+    """Behind a shard's chunks: offset and length of each, or that it is not there."""
+    places = [(slot * CROP_BYTES, CROP_BYTES) if slot < crops else (_ABSENT, _ABSENT) for slot in range(slots)]
+    return b"".join(struct.pack("<QQ", *place) for place in places)
 
 
 def write_zarr_metadata(folder: Path, crops: int, crops_per_shard: int) -> None:
@@ -141,23 +149,6 @@ def write_zarr_metadata(folder: Path, crops: int, crops_per_shard: int) -> None:
     )
 
 
-def check_tar_index(path: Path, keys: list[str]) -> Iterator[str]:
-    """What is wrong between a tar, its index, and the `keys` that it should hold."""
-    name = f"{path.parent.name}/{path.name}"
-    try:
-        with tarfile.open(path, "r:") as tar:
-            members = [(member.name, member.offset_data, member.size) for member in tar]
-    except tarfile.TarError as error:
-        yield f"{name}: no tar ({error})"
-        return
-    if [member for member, _, _ in members] != [f"{key}.{ext}" for key in keys for ext in ("npy", "json")]:
-        yield f"{name}: its members are not the crops of crops.parquet"
-    samples = zip(members[::2], members[1::2], strict=False)
-    expected = [f"v1.2 {len(members) // 2}", *(_index_line(sample) for sample in samples)]
-    if path.with_suffix(".idx").read_text().splitlines() != expected:
-        yield f"{name}: its index does not lead to its members"
-
-
-def _index_line(members: Iterable[tuple[str, int, int]]) -> str:
+def index_line(members: Iterable[tuple[str, int, int]]) -> str:
     """DALI's: extension, where the data begin, their size, name, of each member of a sample."""
     return " ".join(f"{name.rpartition('.')[2]} {offset} {size} {name}" for name, offset, size in members)

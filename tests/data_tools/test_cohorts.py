@@ -18,6 +18,8 @@ from tests.recordings import noise, write
         ("/data/georgia", "g1/E00001.hea", "georgia"),
         ("/data/georgia/g1", "E00001.hea", "georgia"),
         ("/data/georgia", "g1/SMITH_JOHN_19500101.hea", "own"),  # a public folder makes no public file
+        ("/data/georgia", "g1/E195002.hea", "own"),
+        ("/data/georgia", "g1/E\u0660\u0660\u0660\u0660\u0661.hea", "own"),  # digits, though not ours
         ("/srv/ptb/hospital", "S0001.hea", "own"),
         ("/data/hospital", "E00001.hea", "own"),
     ],
@@ -44,9 +46,13 @@ def test_the_table_of_ptbxl(tmp_path: Path) -> None:
     path.write_text("ecg_id,patient_id,age,sex,more\n7,15709.0,300,1,x\n21837,3.0,,0,y\n")
     rows = cohorts.read_ptbxl_table(path)
     assert rows == {"HR00007": ("ptb-xl-15709", 90, "F"), "HR21837": ("ptb-xl-3", None, "M")}
-    path.write_text("id;patient\n1;2\n")
-    with pytest.raises(ValueError, match="is not PTB-XL's"):
-        cohorts.read_ptbxl_table(path)
+    path.write_text("\ufeffecg_id,patient_id,age,sex\n7,1,50,0\n", encoding="utf-8")
+    assert list(cohorts.read_ptbxl_table(path)) == ["HR00007"]
+    head = "ecg_id,patient_id,age,sex\n"
+    for text in ("id;patient\n1;2\n", f"{head}1\n", f"{head}1,inf,50,0\n", f"{head}{'1' * 200_000},1,50,0\n", head, ""):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="is not PTB-XL's"):
+            cohorts.read_ptbxl_table(path)
 
 
 def test_an_archive_is_walked_in_order_and_strays_are_seen(tmp_path: Path) -> None:

@@ -233,6 +233,49 @@ def test_a_wrong_checksum_of_another_format_is_found(tmp_path: Path) -> None:
         records.read(str(tmp_path), "a.hea")
 
 
+def test_wfdb_opens_no_other_file_than_the_one_that_was_checked(tmp_path: Path) -> None:
+    """wfdb leaves out what is not ASCII: it would read evil.dat, a link out of the archive."""
+    archive = tmp_path / "archive"
+    header = write(archive, "a", noise(1)[:, :2], leads=["I", "II"], head=b"", file="ev\u00e9il.dat")
+    header.write_text(header.read_text().replace("dat 16 ", "dat 16:1 "))
+    (tmp_path / "secret.dat").write_bytes(noise(2)[:, :2].tobytes())
+    (archive / "evil.dat").symlink_to(tmp_path / "secret.dat")
+    with pytest.raises(ValueError, match="header is not plain ASCII"):
+        records.read(str(archive), "a.hea")
+
+
+def test_a_wrong_gain_is_put_right_on_every_path(tmp_path: Path) -> None:
+    header = write(tmp_path, "E00001", noise(1)[:, :2], leads=["I", "II"], gain="4880/mV")
+    header.write_text(header.read_text().replace("16+24", "16:1+24", 1))  # a skewed signal: through wfdb
+    recording = records.read(str(tmp_path), "E00001.hea", wrong_gain=4880)
+    assert recording.gain_corrected
+    assert (recording.signal[:-1, 0] == noise(1)[1:, 0]).all() and (recording.signal[:, 1] == noise(1)[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [
+        f"a.mat 16+24 1000({'1' * 400})/mV 16 0 0 0 0 I",
+        f"a.mat 16+{'1' * 25} 1000/mV 16 0 0 0 0 I",
+        f"a.mat 24 1000({'1' * 400})/mV 16 0 0 0 0 I",
+    ],
+)
+@pytest.mark.parametrize("samples", ["", " 100", " " + "9" * 4000])
+def test_impossible_numbers_are_refused(tmp_path: Path, signal: str, samples: str) -> None:
+    (tmp_path / "a.hea").write_text(f"a 1 500{samples}\n{signal}\n")
+    (tmp_path / "a.mat").write_bytes(bytes(100_000))
+    with pytest.raises(ValueError, match="impossible|shorter|larger|malformed|wfdb cannot"):
+        records.read(str(tmp_path), "a.hea")
+
+
+def test_segments_that_repeat_allocate_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "part", noise(1))
+    lines = ["part 5000"] * 9000
+    (tmp_path / "a.hea").write_text("\n".join([f"a/{len(lines)} 12 500 {5000 * len(lines)}", *lines, ""]))
+    with pytest.raises(ValueError, match="larger than 4 GiB"):
+        records.read(str(tmp_path), "a.hea")
+
+
 # What becomes of each file of the zoo: leads, rate, samples at 500 Hz; or the reason it is refused.
 ZOO = {
     "derived/A99405": "signal file is shorter than its header says",

@@ -23,9 +23,9 @@ def test_what_the_new_rate_cannot_hold_is_gone() -> None:
     assert np.abs(out[200:-200]).max() < 5
 
 
-def test_a_baseline_does_not_ring_at_the_ends() -> None:
-    out = to_rate(np.full((4000, 12), 3000, np.int16), 1000, 500)
-    assert (np.abs(out - 3000) <= 1).all()
+@pytest.mark.parametrize("rate", [100, 128, 250, 257, 360, 62.4725 * 4, 1000])
+def test_a_flat_lead_stays_flat(rate: float) -> None:
+    assert (to_rate(np.full((4000, 12), -20_000, np.int16), rate, 500) == -20_000).all()
 
 
 def test_invalid_samples_spread_as_far_as_they_reach_and_no_further() -> None:

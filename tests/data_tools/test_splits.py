@@ -33,7 +33,7 @@ def assign(found: Recordings, seed: int = 0) -> dict[str, set[str]]:
     kept = np.ones(len(found.names), bool)
     group = splits.groups(found)
     pairs = splits.pairs(found, group, kept, seed)
-    split = splits.assign(found, group, kept, [i for pair in pairs.values() for i in pair], seed, diagnosis=True)
+    split = splits.assign(found, group, kept, [i for pair in pairs.values() for i in pair], seed)
     return {name: {found.names[i] for i in np.flatnonzero(split == place)} for place, name in enumerate(SPLITS)}
 
 
@@ -56,6 +56,28 @@ def test_diagnosis_splits_hold_diagnosis_recordings_only() -> None:
 def test_at_most_a_thousand_crops_validate_the_pretraining() -> None:
     found = recordings([None] * 200_000, [[i] for i in range(200_000)], set(), set())
     assert len(assign(found)["pretrain-valid"]) == 1000
+
+
+def test_a_recording_too_long_to_validate_is_passed_over() -> None:
+    found = recordings(
+        [None] * 300, [list(range(4000 * i, 4000 * i + (4000 if i % 2 else 1))) for i in range(300)], set(), set()
+    )
+    chosen = assign(found)["pretrain-valid"]
+    assert len(chosen) == 3 and all(int(name[1:]) % 2 == 0 for name in chosen)
+
+
+def test_a_few_recordings_are_not_all_held_out() -> None:
+    assert {name: len(names) for name, names in assign(plain(3, diagnosis=3)).items() if names} == {
+        "diagnosis-test": 1,
+        "diagnosis-valid": 1,
+        "train": 1,
+    }
+
+
+def test_diagnosis_splits_are_those_of_the_diagnosis_cohorts_alone() -> None:
+    together, alone = assign(plain(300, diagnosis=100)), assign(plain(100, diagnosis=100))
+    for name in ("diagnosis-valid", "diagnosis-test"):
+        assert together[name] == alone[name]
 
 
 def test_another_seed_other_splits() -> None:
