@@ -18,7 +18,7 @@ def main() -> None:
     )
     commands = parser.add_subparsers(dest="name", required=True)
     of_shard = commands.add_parser("shard", help="archive to dataset folder, beside a wfdb + webdataset loop")
-    of_shard.add_argument("--recordings", type=int, default=4000)
+    of_shard.add_argument("--recordings", type=int, default=8000)
     of_shard.add_argument("--repeats", type=int, default=5)
     of_shard.add_argument(
         "--large", type=int, default=0, help="also one run of so many recordings (240 kB of disk each)"

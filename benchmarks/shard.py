@@ -20,6 +20,7 @@ from data_tools.archive import find
 
 _SHARD_MB = 32  # several shards even of a small archive, so that two workers have something to share
 _PARTS_RECORDINGS = 500
+_FEW, _MANY = 2_000, 20_000  # recordings: the memory of one against the other's
 _ROWS = 10_000_000
 
 
@@ -29,9 +30,17 @@ def run(recordings: int, repeats: int, large: int, source: Path | None, scratch:
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         work = Path(folder)
         archives.make(work / "raw", recordings, source)
-        figures["runs"] = [_interleaved(work) for _ in range(repeats)]
+        figures["runs"] = [_beside_the_loop(work) for _ in range(repeats)]
         figures["parts_us"] = _parts(work)
-        figures["memory_mb"] = {str(count): _memory(work, count, source) for count in (2_000, 20_000)}
+        _fresh_archive(work, _FEW, source)
+        few = [_ours(work, workers=1).peak_mb for _ in range(repeats)]
+        _fresh_archive(work, _MANY, source)
+        figures["workers"] = [
+            {workers: _ours(work, count)._asdict() for workers, count in (("one", 1), ("two", 2))}
+            for _ in range(repeats)
+        ]
+        many = [pair["one"]["peak_mb"] for pair in figures["workers"]]
+        figures["peak_mb"] = {str(_FEW): few, str(_MANY): many}
         if large:
             _fresh_archive(work, large, source)
             figures["large"] = {"recordings": large, "costs": _ours(work, workers=2, shard_mb=256)._asdict()}
@@ -40,12 +49,11 @@ def run(recordings: int, repeats: int, large: int, source: Path | None, scratch:
     return report.write(out, "shard", command + (" --source ARCHIVE" if source else ""), figures, _lines(figures))
 
 
-def _interleaved(work: Path) -> dict[str, Any]:
+def _beside_the_loop(work: Path) -> dict[str, Any]:
     loop = processes.python("-m", "benchmarks.wfdb_loop", work / "raw", work / "loop")
     written = sum(_members(path, ".npy") for path in (work / "loop").glob("*.tar"))
     shutil.rmtree(work / "loop")
-    one, two = _ours(work, workers=1, crops=written), _ours(work, workers=2, crops=written)
-    return {"crops": written, "loop": loop._asdict(), "one": one._asdict(), "two": two._asdict()}
+    return {"crops": written, "loop": loop._asdict(), "ours": _ours(work, workers=1, crops=written)._asdict()}
 
 
 def _members(tar: Path, suffix: str) -> int:
@@ -67,11 +75,6 @@ def _ours(work: Path, workers: int, shard_mb: int = _SHARD_MB, crops: int | None
 def _fresh_archive(work: Path, recordings: int, source: Path | None) -> None:
     shutil.rmtree(work / "raw")
     archives.make(work / "raw", recordings, source)
-
-
-def _memory(work: Path, recordings: int, source: Path | None) -> float:
-    _fresh_archive(work, recordings, source)
-    return _ours(work, workers=1).peak_mb
 
 
 def _parts(work: Path) -> dict[str, float]:
@@ -128,32 +131,33 @@ def _open_rows(folder: Path) -> dict[str, float]:
 
 
 def _lines(figures: dict[str, Any]) -> list[str]:
-    count, runs = figures["recordings"], figures["runs"]
-    names = {"loop": "wfdb + ShardWriter, no checks", "one": "data_tools.shard, 1 worker", "two": "2 workers"}
-    lines = ["| | recordings/s | against the loop | CPU s | peak MB |", "|---|---|---|---|---|"]
-    for key, name in names.items():
+    count, runs, pairs = figures["recordings"], figures["runs"], figures["workers"]
+    lines = ["| one process each | recordings/s | against the loop | CPU s | peak MB |", "|---|---|---|---|---|"]
+    for key, name in (("loop", "wfdb + ShardWriter, no checks"), ("ours", "data_tools.shard, all checks")):
         rate = report.spread([count / run[key]["seconds"] for run in runs])
         ratio = report.spread([run["loop"]["seconds"] / run[key]["seconds"] for run in runs], 1)
         cpu = report.spread([run[key]["cpu_seconds"] for run in runs], 1)
         peak = report.spread([run[key]["peak_mb"] for run in runs])
         lines.append(f"| {name} | {rate} | {ratio} | {cpu} | {peak} |")
-    two = report.spread([run["one"]["seconds"] / run["two"]["seconds"] for run in runs], 2)
+    lines += ["", f"{count:,} recordings of 10 s, as many crops from both; whole processes, start-up included.", ""]
+    lines += ["| workers | recordings/s | against one | peak MB of the largest process |", "|---|---|---|---|"]
+    for key, name in (("one", "1"), ("two", "2")):
+        rate = report.spread([_MANY / pair[key]["seconds"] for pair in pairs])
+        ratio = report.spread([pair["one"]["seconds"] / pair[key]["seconds"] for pair in pairs], 2)
+        lines.append(f"| {name} | {rate} | {ratio} | {report.spread([pair[key]['peak_mb'] for pair in pairs])} |")
+    few, many = (statistics.median(peaks) for peaks in figures["peak_mb"].values())
     lines += [
         "",
-        f"{count:,} recordings of 10 s, whole processes, start-up included. Two workers against one: {two}.",
+        f"{_MANY:,} recordings. Peak memory of one worker at {_FEW:,}: {few:.0f} MB; {many / few - 1:+.1%}.",
         "",
     ]
     lines += ["| step of one recording | us |", "|---|---|"]
     lines += [f"| {name} | {value:.0f} |" for name, value in figures["parts_us"].items()]
-    few, many = figures["memory_mb"].values()
-    lines += ["", f"Peak memory at 2,000 and 20,000 recordings: {few:.0f} and {many:.0f} MB ({many / few - 1:+.0%})."]
+    lines.append("")
     if "large" in figures:
         large, cost = figures["large"]["recordings"], figures["large"]["costs"]
-        rate = large * writers.CROP_BYTES / 1e6 / cost["seconds"]
-        size = f"{large * writers.CROP_BYTES / 1e9:.1f} GB"
-        lines.append(
-            f"{large:,} crops ({size}), 2 workers: {cost['seconds']:.0f} s, {rate:.0f} MB/s, {cost['peak_mb']:.0f} MB."
-        )
+        size = large * writers.CROP_BYTES / 1e6
+        rate = f"{cost['seconds']:.0f} s, {size / cost['seconds']:.0f} MB/s, {cost['peak_mb']:.0f} MB"
+        lines += [f"{large:,} crops ({size / 1e3:.1f} GB), 2 workers: {rate} of memory in the largest process.", ""]
     rows = figures["rows"]
-    lines.append(f"A view of {rows['rows']:,} rows opened: {rows['seconds']:.3f} s, {rows['peak_mb']:.0f} MB.")
-    return lines
+    return [*lines, f"A view of {rows['rows']:,} rows opened: {rows['seconds']:.3f} s, {rows['peak_mb']:.0f} MB."]

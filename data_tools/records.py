@@ -7,7 +7,6 @@ and no person, so that it may stand in a dataset.
 
 import errno
 import os
-import stat
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,13 +16,13 @@ from numpy.typing import NDArray
 
 from data_tools import headers
 from data_tools.crops import INVALID, LEADS, RATE, column_sums
+from data_tools.folders import Folder
 from data_tools.headers import Header, SignalLine
 from data_tools.resample import to_rate
 
 _LEAD = {name.upper(): index for index, name in enumerate(LEADS)}
 _PER_MILLIVOLT = {"mv": 1.0, "uv": 1e3, "\u00b5v": 1e3, "\u03bcv": 1e3, "v": 1e-3, "nv": 1e6}  # units in 1 mV
 _BITS = {8: 8, 16: 16, 24: 24, 32: 32, 61: 16, 80: 8, 160: 16, 212: 12, 310: 32 / 3, 311: 32 / 3}  # a sample on disk
-_HEADER_LIMIT = 1 << 20  # bytes; the multi-segment header of a month in intensive care has 0.2 MB
 _RATES = (50, 50_000)  # Hz, what is resampled; neither an ECG nor a number to allocate by, beyond them
 _DECODED_LIMIT = 4 << 30  # bytes: the compressed formats 508 to 524 can claim any length
 
@@ -37,31 +36,6 @@ class Recording:
     gain_corrected: bool
     stamp: int  # another one once a file of the recording has changed
     names: tuple[str, ...]  # of its signal files, and of the headers of its segments
-
-
-class Folder(NamedTuple):
-    """Where a recording's files are: nothing outside of `root` is ever opened."""
-
-    root: str
-    path: str
-
-    def open(self, name: str) -> int:
-        """-> descriptor of an ordinary file."""
-        descriptor = os.open(self.checked(name), os.O_RDONLY | os.O_NONBLOCK)  # a pipe would block for ever
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise ValueError("a file of the recording is no ordinary file")
-        return descriptor
-
-    def checked(self, name: str) -> str:
-        if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name:
-            raise ValueError("header names a file outside its folder")
-        path = f"{self.path}/{name}"
-        if stat.S_ISLNK(os.lstat(path).st_mode):
-            path = os.path.realpath(path)
-            if os.path.commonpath([path, os.path.realpath(self.root)]) != os.path.realpath(self.root):
-                raise ValueError("a file of the recording is a link out of the archive")
-        return path
 
 
 class _Leads(NamedTuple):
@@ -86,7 +60,7 @@ def read(root: str, header: str, wrong_gain: float | None = None, resampled: boo
     folder = Folder(root, os.path.dirname(f"{root}/{header}"))
     name = os.path.basename(header)
     try:
-        text, status = _read_header(folder, name)
+        text, status = folder.read_header(name)
         parsed = headers.parse(text)
         corrected = wrong_gain is not None and any(line.gain == wrong_gain for line in parsed.signals)
         if corrected:
@@ -122,17 +96,6 @@ def read(root: str, header: str, wrong_gain: float | None = None, resampled: boo
         stamp=hash(tuple((s.st_size, s.st_mtime_ns) for s in (status, *digital.statuses))),
         names=_names(parsed),
     )
-
-
-def _read_header(folder: Folder, name: str) -> tuple[str, os.stat_result]:
-    descriptor = folder.open(name)
-    try:
-        status = os.fstat(descriptor)
-        if status.st_size > _HEADER_LIMIT:
-            raise ValueError("header is larger than 1 MiB")
-        return os.read(descriptor, status.st_size).decode("utf-8", "replace"), status
-    finally:
-        os.close(descriptor)
 
 
 def _is_plain(signals: tuple[SignalLine, ...]) -> bool:
@@ -255,7 +218,7 @@ def _check_ascii(text: str) -> None:
 
 
 def _segment_header(folder: Folder, segment: str) -> Header:
-    text, _ = _read_header(folder, f"{segment}.hea")
+    text, _ = folder.read_header(f"{segment}.hea")
     _check_ascii(text)
     parsed = headers.parse(text)
     if parsed.segments:
@@ -310,7 +273,7 @@ def names(root: str, header: str) -> tuple[str, ...]:
     """Signal files, and headers of segments, that a header names, even if they cannot be read."""
     folder = Folder(root, os.path.dirname(f"{root}/{header}"))
     try:
-        return _names(headers.parse(_read_header(folder, os.path.basename(header))[0]))
+        return _names(headers.parse(folder.read_header(os.path.basename(header))[0]))
     except (ValueError, OSError):
         return ()
 

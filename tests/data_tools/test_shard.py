@@ -529,6 +529,7 @@ def test_a_mended_archive_is_read_again(tmp_path: Path) -> None:
     for number in range(1, 31):
         write(georgia, f"E{number:05d}", noise(number))
     run(tmp_path / "raw", "--out", tmp_path / "data")
+    assert len(rows(tmp_path / "data")) == 30
 
 
 def test_segments_of_a_refused_recording_are_no_recordings_of_their_own(tmp_path: Path) -> None:
