@@ -25,6 +25,8 @@ class Row(NamedTuple):
     record: str
     cohort: str
     stamp: int | None = None  # another one once the recording's files have changed
+    stored_file: bytes | None = None  # where the samples lie just as they are wanted; None: they do not
+    stored_offset: int | None = None
     rate: float | None = None  # before resampling; None: not read
     start: int | None = None  # sample at 500 Hz; None: the recording as a whole
     samples: int | None = None
@@ -40,6 +42,8 @@ class Row(NamedTuple):
 _TYPES = {
     "header": pa.binary(),
     "stamp": pa.int64(),
+    "stored_file": pa.binary(),
+    "stored_offset": pa.int32(),
     "rate": pa.float64(),
     "start": pa.int64(),
     "samples": pa.int32(),
@@ -128,6 +132,8 @@ def _check(task: Task, header: str, counts: Counter[str], named: set[str]) -> li
         name,
         cohort.name,
         stamp=recording.stamp,
+        stored_file=os.fsencode(recording.stored[0]) if recording.stored else None,
+        stored_offset=recording.stored[1] if recording.stored else None,
         rate=recording.rate,
         age=age if cohort is not OWN else privacy.private_age(age),
         sex=headers.sex(recording.comments.get("sex")),

@@ -40,7 +40,7 @@ def decide(rows: pa.Table, named: set[str], patients: Mapping[str, PtbxlRow], se
     lots = splits.draws(seed, "order", found.names)[recording]
     stored = np.flatnonzero(rows["reason"].is_null().to_numpy())
     stored = stored[np.lexsort([column[stored] for column in (starts, recording, lots, split)])]
-    crops = rows.drop_columns(["reason", "detail"]).take(stored)
+    crops = rows.drop_columns(["rate", "reason", "detail"]).take(stored)
     crops = crops.append_column("split", pa.array(SPLITS).take(pa.array(split[stored])))
     crops = crops.append_column("group", pa.array(group[recording[stored]].astype(np.int32)))
     refused = rows.filter(pc.is_valid(rows["reason"])).select(
@@ -49,7 +49,7 @@ def decide(rows: pa.Table, named: set[str], patients: Mapping[str, PtbxlRow], se
     return Decision(
         crops=crops.append_column("key", _keys(crops)),
         rejected=refused.sort_by([(name, "ascending") for name in ("record", "start", "reason", "header")]),
-        pairs={patient: (found.names[a], found.names[b]) for patient, (a, b) in chosen.items()},
+        pairs={patient: (str(found.names[a]), str(found.names[b])) for patient, (a, b) in chosen.items()},
     )
 
 
@@ -93,7 +93,7 @@ def _recordings(
     owner = recording[pc.list_parent_indices(rows["content"]).to_numpy()]
     of_recording = rows.select(["record", "patient", "cohort"]).take(first)
     return Recordings(
-        names=of_recording["record"].to_pylist(),
+        names=of_recording["record"].combine_chunks(),
         patients=of_recording["patient"].to_pylist(),
         contents=hashes[: len(owner)][usable],
         owner=owner[usable],

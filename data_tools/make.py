@@ -67,9 +67,10 @@ def make(job: Job, scratch: Path, run: Run) -> None:
     patients = cohorts.read_ptbxl_table(job.ptbxl_metadata) if job.ptbxl_metadata else {}
     say(f"{found.root}: {len(found.headers):,} recordings")
     checked = _check(job, found, scratch, run)
+    del found  # of an archive of millions, every list counts
     job, decision, chosen = _decide(job, checked, patients)
     crops_in, counts = len(checked.rows), checked.counts
-    del checked, found  # memory for the shards
+    del checked
     packed = _pack(job, decision.crops, scratch, run)
     _publish(job, scratch, decision, chosen, packed, counts, crops_in)
     _report(decision, scratch / "data")

@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from data_tools import archive, files, records
 from data_tools.crops import LEADS, RATE, cleaned
@@ -57,23 +59,42 @@ def _is_whole(task: Task, packed: Packed, suffix: str) -> bool:
 
 def _fill(writer: Writer, task: Task) -> list[int]:
     offsets = []
-    header, recording = b"", None
+    read = _Reader(task)
     for crop in pq.ParquetFile(task.crops).read_row_group(task.row_group, use_threads=False).to_pylist():
-        if recording is None or crop["header"] != header:
-            header, recording = crop["header"], _read_again(task, os.fsdecode(crop["header"]), crop["stamp"])
-        signal = recording.signal[crop["start"] : crop["start"] + crop["samples"]]
-        offsets.append(writer.add(crop["key"], cleaned(signal, tuple(crop["lead_mask"])), about(crop)))
+        offsets.append(writer.add(crop["key"], cleaned(read(crop), tuple(crop["lead_mask"])), about(crop)))
     return offsets
 
 
-def _read_again(task: Task, header: str, stamp: int) -> records.Recording:
-    try:
-        recording = records.read(task.root, header, archive.cohort_of(task.root, header).wrong_gain, task.resample)
-    except ValueError as error:
-        raise ValueError(f"{task.root}/{header}: was whole when it was checked, now: {error}") from None
-    if recording.stamp != stamp:
-        raise ValueError(f"{task.root}/{header}: has changed since it was checked; remove the unfinished folder")
-    return recording
+class _Reader:
+    """The samples of one crop after the other, of which many may be one recording's."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._last = b""
+        self._recording: records.Recording | None = None
+
+    def __call__(self, crop: dict[str, Any]) -> NDArray[np.int16]:
+        header = os.fsdecode(crop["header"])
+        try:
+            signal, stamp = self._read(header, crop)
+        except ValueError as error:
+            raise ValueError(f"{self._task.root}/{header}: was whole when it was checked, now: {error}") from None
+        if stamp != crop["stamp"]:
+            raise ValueError(
+                f"{self._task.root}/{header}: has changed since it was checked; remove the unfinished folder"
+            )
+        return signal
+
+    def _read(self, header: str, crop: dict[str, Any]) -> tuple[NDArray[np.int16], int]:
+        start, samples = crop["start"], crop["samples"]
+        if crop["stored_file"] is not None:
+            stored = os.fsdecode(crop["stored_file"]), crop["stored_offset"]
+            return records.read_stored(self._task.root, header, stored, start, samples)
+        if self._recording is None or self._last != crop["header"]:
+            wrong_gain = archive.cohort_of(self._task.root, header).wrong_gain
+            self._recording = records.read(self._task.root, header, wrong_gain, self._task.resample)
+            self._last = crop["header"]
+        return self._recording.signal[start : start + samples], self._recording.stamp
 
 
 def about(crop: dict[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Recording:
     gain_corrected: bool
     stamp: int  # another one once a file of the recording has changed
     names: tuple[str, ...]  # of its signal files, and of the headers of its segments
+    stored: tuple[str, int] | None  # file and byte where `signal` lies just as it is; None: it is not so
 
 
 class _Leads(NamedTuple):
@@ -49,6 +50,7 @@ class _Digital(NamedTuple):
     leads: _Leads
     rate: float
     statuses: list[os.stat_result]
+    file: NDArray[np.int16] | None = None  # the samples as they lie in the file
 
 
 _MICROVOLTS = {(1000.0, "mV", 0), (1000.0, "mv", 0)}  # gain, unit and baseline of samples that are microvolts
@@ -93,8 +95,9 @@ def read(root: str, header: str, wrong_gain: float | None = None, resampled: boo
         comments=headers.fields(parsed.comments),
         rate=digital.rate,
         gain_corrected=corrected,
-        stamp=hash(tuple((s.st_size, s.st_mtime_ns) for s in (status, *digital.statuses))),
+        stamp=_stamp(status, *digital.statuses),
         names=_names(parsed),
+        stored=(parsed.signals[0].file, parsed.signals[0].offset) if signal is digital.file else None,
     )
 
 
@@ -123,9 +126,9 @@ def _read_plain(folder: Folder, header: Header, resampled: bool) -> _Digital:
         os.close(descriptor)
     digital = np.frombuffer(data, "<i2").reshape(samples, len(signals))
     _check_sums(signals, column_sums(digital))
-    if len(leads.signals) < len(signals):
-        digital = digital[:, leads.signals]
-    return _Digital(_to_microvolts(digital, [signals[i] for i in leads.signals]), leads, header.rate, [status])
+    of_leads = digital[:, leads.signals] if len(leads.signals) < len(signals) else digital
+    microvolts = _to_microvolts(of_leads, [signals[i] for i in leads.signals])
+    return _Digital(microvolts, leads, header.rate, [status], file=digital)
 
 
 def _read_exactly(descriptor: int, count: int, offset: int) -> bytes:
@@ -267,6 +270,25 @@ def _decode(path: str, segments: tuple[str, ...], parts: list[Header]) -> Any:
     except Exception as error:  # wfdb raises whatever it stumbles over
         raise ValueError(f"wfdb cannot read it: {type(error).__name__}") from None
     return record
+
+
+def read_stored(
+    root: str, header: str, stored: tuple[str, int], start: int, samples: int
+) -> tuple[NDArray[np.int16], int]:
+    """-> a part of the recording, as `read` has found it to lie in the file, and the stamp it has now."""
+    folder = Folder(root, os.path.dirname(f"{root}/{header}"))
+    frame = 2 * len(LEADS)
+    descriptor = folder.open(stored[0])
+    try:
+        stamp = _stamp(os.stat(f"{root}/{header}"), os.fstat(descriptor))
+        data = _read_exactly(descriptor, samples * frame, stored[1] + start * frame)
+    finally:
+        os.close(descriptor)
+    return np.frombuffer(data, "<i2").reshape(samples, len(LEADS)), stamp
+
+
+def _stamp(*statuses: os.stat_result) -> int:
+    return hash(tuple((status.st_size, status.st_mtime_ns) for status in statuses))
 
 
 def names(root: str, header: str) -> tuple[str, ...]:

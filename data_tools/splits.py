@@ -20,7 +20,7 @@ PRETRAIN_VALID_CROPS = 1000  # at most
 class Recordings:
     """Columns, an entry a recording."""
 
-    names: Sequence[str]
+    names: Sequence[object]  # str() of each is the name
     patients: Sequence[str | None]
     contents: NDArray[np.uint64]  # hashes of the usable segments of all recordings, in order
     owner: NDArray[np.int64]  # the recording of each of them
@@ -40,14 +40,14 @@ class Recordings:
         return set(self.contents[low:high].tolist())
 
 
-def draw(seed: int, purpose: str, name: str) -> int:
+def draw(seed: int, purpose: str, name: object) -> int:
     """64 random bits."""
     key = blake2b(f"{seed}/{purpose}/{name}".encode(), digest_size=8)
     return int.from_bytes(key.digest(), "little")
 
 
-def draws(seed: int, purpose: str, names: Sequence[str]) -> NDArray[np.uint64]:
-    return np.array([draw(seed, purpose, name) for name in names], np.uint64)
+def draws(seed: int, purpose: str, names: Sequence[object]) -> NDArray[np.uint64]:
+    return np.fromiter((draw(seed, purpose, name) for name in names), np.uint64, len(names))
 
 
 def groups(recordings: Recordings) -> NDArray[np.int64]:
