@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from data_tools import cohorts
@@ -27,18 +27,17 @@ def find(root: Path, wanted: tuple[str, ...]) -> Archive:
     strays: list[str] = []
     links: list[str] = []
     tables: list[str] = []
-    for folder, folders, names in _walk(root):
+    for folder, folders, names in _walk(str(root)):
         present = set(names)
-        links += [(folder / name).as_posix() for name in folders if _leads_outside(root, root / folder / name)]
+        links += [f"{folder}{name}" for name in folders if _leads_outside(root, root / f"{folder}{name}")]
         for name in names:
             stem, suffix = os.path.splitext(name)
-            path = (folder / name).as_posix()
             if suffix == ".hea":
-                headers.append(path)
+                headers.append(f"{folder}{name}")
             elif suffix.lower() in _SIGNAL_SUFFIXES and f"{stem}.hea" not in present:
-                strays.append(path)
+                strays.append(f"{folder}{name}")
             elif name == cohorts.PTBXL_TABLE:
-                tables.append(path)
+                tables.append(f"{folder}{name}")
     if wanted:
         headers = [path for path in headers if cohort_of(str(root), path).name in wanted]
         strays = [path for path in strays if cohort_of(str(root), path).name in wanted]
@@ -61,9 +60,12 @@ def _last_folders(root: str) -> str:
     return f"{Path(root).parent.name}/{last}" if re.fullmatch(r"g\d+", last) else last
 
 
-def _walk(root: Path) -> Iterator[tuple[PurePosixPath, list[str], list[str]]]:
+def _walk(root: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """-> each folder as it stands before its files' names ("" or "a/b/"), and what is in it."""
+
     def refuse(error: OSError) -> None:
         raise ValueError(f"{error.filename}: cannot be listed: {error.strerror}")
 
     for folder, folders, names in os.walk(root, onerror=refuse):
-        yield PurePosixPath(folder).relative_to(root), folders, names
+        relative = os.path.relpath(folder, root)
+        yield "" if relative == "." else f"{relative}/", folders, names

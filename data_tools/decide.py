@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from data_tools import cohorts, splits
 from data_tools.cohorts import PtbxlRow
 from data_tools.crops import RATE
-from data_tools.splits import SPLITS, Recordings
+from data_tools.names import SPLITS
+from data_tools.splits import Recordings
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from data_tools.check import Checked
 from data_tools.cohorts import OWN, PtbxlRow
 from data_tools.console import progress, say, shown
 from data_tools.decide import Decision
+from data_tools.names import SPLITS, VIEWS
 from data_tools.pack import Packed
 from data_tools.pool import Run
-from data_tools.splits import SPLITS
-from data_tools.views import VIEWS, Stretches
+from data_tools.views import Stretches
 from data_tools.writers import CROP_BYTES
 
 _HEADERS_PER_TASK = 500

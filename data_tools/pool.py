@@ -1,5 +1,6 @@
 """The same work in this process, in several, or on a Dask cluster."""
 
+import importlib
 import os
 import signal
 import threading
@@ -15,24 +16,25 @@ Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[tuple[int, Any]]]
 
 
 @contextmanager
-def opened(workers: int, cluster: str | None) -> Iterator[Run]:
+def opened(workers: int, cluster: str | None, modules: Sequence[str] = ()) -> Iterator[Run]:
+    """Processes of this machine import `modules` at once, while the caller has yet to find work for them."""
     if cluster is not None:
         with _cluster(cluster) as run:
             yield run
     elif workers == 1:
         yield lambda function, tasks: ((index, function(task)) for index, task in enumerate(tasks))
     else:
-        with _processes(workers) as run:
+        with _processes(workers, modules) as run:
             yield run
 
 
 @contextmanager
-def _processes(workers: int) -> Iterator[Run]:
+def _processes(workers: int, modules: Sequence[str]) -> Iterator[Run]:
     # Spawned, not forked: nothing of the parent (its lock on the folder least of all) lives on in a worker.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: Ctrl-C is the parent's to answer
-    for _ in range(workers):  # they start now, while this process still looks for recordings
-        pool.submit(os.getpid)
+    for _ in range(workers):
+        pool.submit(_prepare, modules)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
@@ -50,6 +52,11 @@ def _processes(workers: int) -> Iterator[Run]:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _prepare(modules: Sequence[str]) -> None:
+    for module in modules:
+        importlib.import_module(module)
 
 
 def _end_with_parent() -> None:

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from data_tools.crops import LEADS, SEGMENT
-from data_tools.views import COLUMNS, SPLITS_OF, identities, lead_masks, subjects
+from data_tools.names import SPLITS_OF
+from data_tools.views import COLUMNS, identities, lead_masks, subjects
 
 FRAME = 2 * len(LEADS)  # bytes
 View = Mapping[str, NDArray]

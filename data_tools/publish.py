@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from data_tools import __version__, files, views
 from data_tools.crops import LEADS, RATE
 from data_tools.labels import CLASS_NAMES
+from data_tools.names import FORMAT
 from data_tools.pack import Packed
 from data_tools.views import Stretches
 from data_tools.writers import write_zarr_metadata
 
-FORMAT = 1
 CROPS = pa.schema(
     [
         ("file", pa.string()),

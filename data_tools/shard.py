@@ -5,19 +5,15 @@ there, and only a finished dataset is called DATA.
 """
 
 import argparse
-import fcntl
 import importlib.util
 import os
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from data_tools import cohorts, console, files, pool
-from data_tools.make import Job, make
-from data_tools.views import VIEWS
+from data_tools import cohorts, console, pool
+from data_tools.names import VIEWS
 
 _MOST = 1_000_000  # workers, or MB a shard
 _EPILOG = """examples:
@@ -86,72 +82,27 @@ def _positive(text: str) -> int:
 def _shard(arguments: argparse.Namespace) -> int:
     if arguments.cluster and arguments.workers:
         raise ValueError("--workers has no effect beside --cluster, whose workers are counted there")
-    job = Job(
-        raw=Path(os.path.abspath(arguments.raw)),
-        format=arguments.format,
-        views=arguments.views,
-        cohorts=arguments.cohorts or (cohorts.DIAGNOSIS if arguments.views == ("diagnosis",) else ()),
-        seed=arguments.seed,
-        resample=arguments.resample,
-        shard_mb=arguments.shard_mb,
-        ptbxl_metadata=arguments.ptbxl_metadata,
-    )
-    out = Path(os.path.realpath(arguments.out))
-    partial = out.with_name(f"{out.name}.partial")
-    _check_folders(job.raw, out, partial)
-    if job.format == "zarr" and importlib.util.find_spec("zarr") is None:
+    if arguments.format == "zarr" and importlib.util.find_spec("zarr") is None:
         raise ValueError("--format zarr needs zarr: pip install 'leadwise[train]'")
-    with _locked(partial, out):
-        if not _is_finished(job, partial, out):
-            if out.exists() and any(out.iterdir()):
-                raise ValueError(
-                    f"{out}: exists already; a dataset is never changed: remove it, or choose another --out"
-                )
-            with pool.opened(arguments.workers or os.cpu_count() or 1, arguments.cluster) as run:
-                make(job, partial, run)
-            (partial / "data").rename(out)
-            files.flush_to_disk(out.parent)
+    workers = arguments.workers or os.cpu_count() or 1
+    with pool.opened(workers, arguments.cluster, ("data_tools.check", "data_tools.pack")) as run:
+        from data_tools.make import Job  # after the workers have begun, who import the same
+        from data_tools.unfinished import dataset
+
+        job = Job(
+            raw=Path(os.path.abspath(arguments.raw)),
+            format=arguments.format,
+            views=arguments.views,
+            cohorts=arguments.cohorts or (cohorts.DIAGNOSIS if arguments.views == ("diagnosis",) else ()),
+            seed=arguments.seed,
+            resample=arguments.resample,
+            shard_mb=arguments.shard_mb,
+            ptbxl_metadata=arguments.ptbxl_metadata,
+        )
+        out = Path(os.path.realpath(arguments.out))
+        dataset(job, out, run)
     console.say(f"{out}: done")
     return 0
-
-
-def _is_finished(job: Job, partial: Path, out: Path) -> bool:
-    """Whether an earlier run of `job` was interrupted when all that was left to do was to clean up."""
-    if (partial / "data").exists() or not (partial / "job.json").exists() or not (out / "dataset.json").exists():
-        return False
-    made, wanted = files.read_json(out / "dataset.json")["arguments"], job.arguments()
-    return all(made[name] == wanted[name] for name in ("format", "cohorts", "seed", "resample", "shard_mb"))
-
-
-def _check_folders(raw: Path, out: Path, partial: Path) -> None:
-    if not raw.is_dir():
-        raise ValueError(f"{raw}: no such folder of recordings")
-    if raw.resolve().is_relative_to(partial):
-        raise ValueError(f"{partial}: is where the unfinished dataset would be, and holds RAW; choose another --out")
-    for folder in (out, partial):
-        if folder.is_relative_to(raw.resolve()):
-            raise ValueError(f"--out {out}: lies inside RAW, where nothing may be changed")
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder}: is a file")
-    known = ("lock", "job.json", "checked", "decided.parquet", "packed", "data", "zarr")
-    if partial.exists() and (foreign := [n for n in os.listdir(partial) if not n.startswith(known)]):
-        raise ValueError(f"{partial}: holds what is no part of an unfinished dataset: {console.shown(foreign[0])}")
-
-
-@contextmanager
-def _locked(partial: Path, out: Path) -> Iterator[None]:
-    """Two runs at once would undo each other's work. A folder with nothing to go on with does not stay behind."""
-    partial.mkdir(parents=True, exist_ok=True)
-    with (partial / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"{partial}: another run is at work there") from None
-        try:
-            yield
-        finally:
-            if not (partial / "job.json").exists() or (out / "dataset.json").exists():
-                shutil.rmtree(partial)
 
 
 if __name__ == "__main__":

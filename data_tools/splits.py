@@ -10,7 +10,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-SPLITS = ("train", "pretrain-valid", "diagnosis-valid", "diagnosis-test", "identification-test")
+from data_tools.names import SPLITS
+
 DIAGNOSIS_PART = 0.1  # of the diagnosis recordings, each of valid and test
 PRETRAIN_VALID_PART = 0.01
 PRETRAIN_VALID_CROPS = 1000  # at most

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from data_tools import console, files, promises
 from data_tools.console import progress, say
 from data_tools.crops import LEADS, SEGMENT
+from data_tools.names import FORMAT, SPLITS_OF
 from data_tools.pack import about
-from data_tools.publish import CROPS, FORMAT
-from data_tools.views import SPLITS_OF, open_view
+from data_tools.publish import CROPS
+from data_tools.views import open_view
 from data_tools.writers import CROP_BYTES, index_line, json_member, npy_header, zarr_index
 
 _EPILOG = """examples:

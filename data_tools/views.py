@@ -21,31 +21,10 @@ from numpy.typing import NDArray
 
 from data_tools import cohorts
 from data_tools.crops import CROP, LEADS, SEGMENT
+from data_tools.names import SPLITS_OF, VIEWS
 from data_tools.splits import draw, draws
 
 IDENTIFICATION_VALID_PART = 0.1  # of the recordings of train
-VIEWS = {
-    "pretrain": ("pretrain", "pretrain-valid"),
-    "diagnosis": ("diagnosis-train", "diagnosis-valid", "diagnosis-test"),
-    "identification": (
-        "identification-train",
-        "identification-valid",
-        "identification-gallery",
-        "identification-probe",
-    ),
-}
-# The splits whose crops each view may hold. What validates the pre-training is no held-out recording of diagnosis.
-SPLITS_OF = {
-    "pretrain": ("train",),
-    "pretrain-valid": ("pretrain-valid",),
-    "diagnosis-train": ("train", "pretrain-valid"),
-    "diagnosis-valid": ("diagnosis-valid",),
-    "diagnosis-test": ("diagnosis-test",),
-    "identification-train": ("train",),
-    "identification-valid": ("train",),
-    "identification-gallery": ("identification-test",),
-    "identification-probe": ("identification-test",),
-}
 COLUMNS = {
     "file": np.int32,
     "offset": np.int64,

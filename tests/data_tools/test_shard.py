@@ -669,7 +669,7 @@ def test_private_recordings_beside_public_ones_only_pretrain(archive: Path, tmp_
 
 
 def test_no_torch() -> None:
-    code = "import sys, data_tools.shard, data_tools.verify; sys.exit('torch' in sys.modules)"
+    code = "import sys, data_tools.shard, data_tools.unfinished, data_tools.verify; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

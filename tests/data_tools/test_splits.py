@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_tools import splits
-from data_tools.splits import SPLITS, Recordings
+from data_tools.names import SPLITS
+from data_tools.splits import Recordings
 
 
 def recordings(
