@@ -152,11 +152,9 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         ratio = report.spread([pair["one"]["seconds"] / pair[key]["seconds"] for pair in pairs], 2)
         lines.append(f"| {name} | {rate} | {ratio} | {report.spread([pair[key]['peak_mb'] for pair in pairs])} |")
     few, many = (statistics.median(peaks) for peaks in figures["peak_mb"].values())
-    lines += [
-        "",
-        f"{_MANY:,} recordings. Peak memory of one worker at {_FEW:,}: {few:.0f} MB; {many / few - 1:+.1%}.",
-        "",
-    ]
+    lines += ["", f"{_SHARED:,} recordings.", ""]
+    more = f"{few:.0f} and {many:.0f} MB ({many / few - 1:+.1%})"
+    lines += [f"Peak memory of one worker at {_FEW:,} and {_MANY:,} recordings: {more}.", ""]
     lines += ["| step of one recording | us |", "|---|---|"]
     lines += [f"| {name} | {value:.0f} |" for name, value in figures["parts_us"].items()]
     lines.append("")
