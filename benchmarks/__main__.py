@@ -1,9 +1,9 @@
-"""python -m benchmarks {shard}"""
+"""python -m benchmarks {shard,believable}"""
 
 import argparse
 from pathlib import Path
 
-from benchmarks import shard
+from benchmarks import believable, shard
 from benchmarks.processes import ROOT
 
 _EPILOG = """examples:
@@ -29,7 +29,14 @@ def main() -> None:
     of_shard.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
     of_shard.add_argument("--quick", action="store_true", help="500 recordings, 3 repeats")
     of_shard.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    of_believable = commands.add_parser("believable", help="the artificial archive beside real recordings")
+    of_believable.add_argument("--patients", type=int, default=600)
+    of_believable.add_argument("--source", type=Path, help="an archive of real recordings to compare with")
+    of_believable.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     chosen = parser.parse_args()
+    if chosen.name == "believable":
+        print(believable.run(chosen.patients, chosen.source, chosen.out).read_text())
+        return
     recordings, repeats = (500, 3) if chosen.quick else (chosen.recordings, chosen.repeats)
     page = shard.run(recordings, repeats, chosen.large, chosen.source, chosen.scratch, chosen.out)
     print(page.read_text())

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from data_tools import records
 from data_tools.archive import find
 from data_tools.crops import CROP, INVALID, LEADS, column_sums
+from data_tools.synthetic.layout import mat_head
 
 _FOLDER_SIZE = 1000  # recordings, as on PhysioNet
-_MAT_HEAD = b"\x1e\0\0\0\x0c\0\0\0" + CROP.to_bytes(4, "little") + b"\0\0\0\0\x04\0\0\0val\0"
 _DX = ("426783006", "164889003", "426177001,59118001", "270492004", "284470004,164934002")
 
 
@@ -55,4 +55,4 @@ def _write(folder: Path, name: str, signal: NDArray[np.int16]) -> None:
     dx = _DX[int(sums[0]) % len(_DX)]
     comments = ["# Age: 60", "# Sex: Male", f"# Dx: {dx}", "# Rx: Unknown", "# Hx: Unknown", "# Sx: Unknown"]
     (folder / f"{name}.hea").write_text("\n".join([f"{name} 12 500 {CROP}", *lines, *comments, ""]))
-    (folder / f"{name}.mat").write_bytes(_MAT_HEAD + signal.tobytes())
+    (folder / f"{name}.mat").write_bytes(mat_head(CROP) + signal.tobytes())

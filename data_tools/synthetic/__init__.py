@@ -1,0 +1,1 @@
+"""An artificial archive's physics: hearts, rhythms, classes, noise. Pure; `data_tools.synthesize` writes the files."""

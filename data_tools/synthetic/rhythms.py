@@ -1,0 +1,60 @@
+"""When a heart beats, and what kind of beat it is. Pure.
+
+Rates and their variation: Task Force of the ESC and NASPE, Heart rate variability, Circulation 1996. Fibrillation and
+flutter: Issa, Miller and Zipes, Clinical Arrhythmology and Electrophysiology.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+NORMAL, ATRIAL, VENTRICULAR, PACED = range(4)
+
+
+@dataclass(frozen=True)
+class Beats:
+    time: NDArray[np.float64]  # [beats] s, of the R peak
+    kind: NDArray[np.int64]
+    before: NDArray[np.float64]  # [beats] s since the beat before
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    rate: float = 72.0  # beats a minute
+    sway: float = 0.03  # of the interval, with each breath
+    scatter: float = 0.01  # of the interval, from beat to beat
+    breath: float = 0.25  # Hz
+    ectopic: int = NORMAL  # kind of the beats that come too early
+    ectopic_part: float = 0.0
+    flutter: float = 0.0  # Hz of the atria; 0: none
+    conducted: int = 2  # flutter waves a beat
+
+
+def beats(rhythm: Rhythm, seconds: float, chance: np.random.Generator) -> Beats:
+    """From before the recording begins until after it has ended."""
+    mean = 60 / rhythm.rate
+    count = int((seconds + 4) / mean * 1.5) + 8
+    if rhythm.flutter:
+        multiples = np.where(chance.random(count) < 0.12, rhythm.conducted + 1, rhythm.conducted)
+        intervals = multiples / rhythm.flutter + chance.normal(0, 0.004, count)
+    else:
+        swing = rhythm.sway * np.sin(2 * np.pi * rhythm.breath * mean * np.arange(count) + chance.uniform(0, 6.3))
+        # Fibrillation's intervals are skewed: a few are far longer.
+        intervals = mean * (1 + swing) * np.exp(chance.normal(0, rhythm.scatter, count))
+    kind = np.full(count, NORMAL)
+    if rhythm.ectopic_part:
+        early = chance.random(count) < rhythm.ectopic_part
+        early[: count // 2][np.argmax(chance.random(min(count // 2, 8)))] = True  # at least one in the recording
+        early[1:] &= ~early[:-1]
+        kind[early] = rhythm.ectopic
+        pause = 2.0 if rhythm.ectopic == VENTRICULAR else 1.75  # of the two intervals around it, in normal ones
+        prematurity = chance.uniform(0.55, 0.75, count)
+        after = np.roll(early, 1)
+        after[0] = False
+        intervals = np.where(early, intervals * prematurity, intervals)
+        intervals = np.where(after, mean * (pause - np.roll(prematurity, 1)), intervals)
+    intervals = np.maximum(intervals, 0.24)
+    time = np.cumsum(intervals) - 1.5 - chance.uniform(0, mean)
+    wanted = time < seconds + 1
+    return Beats(time[wanted], kind[wanted], intervals[wanted])
