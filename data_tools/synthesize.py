@@ -43,6 +43,8 @@ class Entry(NamedTuple):
     record: str
     cohort: str
     patient: str
+    age: str
+    sex: str
     classes: int
     samples: int
     twin_of: str | None  # the same samples under another name
@@ -131,10 +133,15 @@ def _write_one(task: Task, cohort: Cohort, of: int, visit: int, number: int) -> 
         _damage(signal, cohort, defects)
     codes = layout.codes(names, defects)
     layout.write(task.out, cohort, number, name, signal, age, sex, codes, defects)
-    person = f"{COHORTS[source].name}-{of + 1}"
-    kept = classes.bits(names)
     return Entry(
-        name, cohort.name, person, kept, len(signal), COHORTS[source].name_of(of) if twin is not None else None
+        record=name,
+        cohort=cohort.name,
+        patient=f"{COHORTS[source].name}-{of + 1}",
+        age=age,
+        sex=sex,
+        classes=classes.bits(names),
+        samples=len(signal),
+        twin_of=COHORTS[source].name_of(of) if twin is not None else None,
     )
 
 
@@ -153,15 +160,15 @@ def _damage(signal: NDArray[np.int16], cohort: Cohort, chance: np.random.Generat
 
 
 def _finish(out: Path, entries: Sequence[Entry]) -> None:
-    for folder in sorted({path.parent for path in (out / "challenge-2021").rglob("*.hea")}):
-        lines = sorted(path.stem for path in folder.glob("*.hea"))
-        (folder / "RECORDS").write_text("".join(f"{line}\n" for line in lines))
-    folders = sorted(
-        path.parent for path in (out / "challenge-2021").rglob("RECORDS") if path.parent.name != "challenge-2021"
-    )
+    """What needs all of them: lists, the table of PTB-XL, the ledger."""
     root = out / "challenge-2021"
+    folders = sorted(root.glob("training/*/g*"))
+    for folder in folders:
+        names = sorted(path.stem for path in folder.glob("*.hea"))
+        (folder / "RECORDS").write_text("".join(f"{name}\n" for name in names))
     (root / "RECORDS").write_text("".join(f"{folder.relative_to(root).as_posix()}/\n" for folder in folders))
-    rows = [layout.ptbxl_row(out, entry.record, entry.patient) for entry in entries if entry.cohort == "ptb-xl"]
+    of_ptbxl = [entry for entry in entries if entry.cohort == "ptb-xl"]
+    rows = [layout.ptbxl_row(entry.record, entry.patient, entry.age, entry.sex) for entry in of_ptbxl]
     (out / "ptb-xl" / "ptbxl_database.csv").write_text("".join(f"{row}\n" for row in (PTBXL_TABLE_HEAD, *rows)))
     columns = dict(zip(Entry._fields, zip(*entries, strict=True), strict=True))
     files.write_table(pa.table(columns), out / "ledger.parquet")

@@ -161,13 +161,9 @@ def _ptbxl_path(ecg_id: int, folder: str) -> str:
     return f"{folder}/{ecg_id // 1000 * 1000:05d}/{ecg_id:05d}"
 
 
-def ptbxl_row(out: Path, record: str, patient: str) -> str:
+def ptbxl_row(record: str, patient: str, age: str, sex: str) -> str:
     ecg_id, number = int(record[2:]), int(patient.removeprefix("ptb-xl-"))
-    header = next((out / "challenge-2021" / "training" / "ptb-xl").glob(f"g*/{record}.hea")).read_text()
-    fields = {
-        line.strip("# ").partition(":")[0]: line.partition(": ")[2] for line in header.splitlines() if line[0] == "#"
-    }
-    years = f"{float(fields['Age']):.1f}" if fields["Age"] not in ("NaN", "-1") else ""
-    sex = "0" if fields["Sex"] == "Male" else "1"
+    years = f"{float(age):.1f}" if age not in ("NaN", "-1") else ""
     files = f"{_ptbxl_path(ecg_id, 'records100')}_lr,{_ptbxl_path(ecg_id, 'records500')}_hr"
-    return f"{ecg_id},{number}.0,{years},{sex},1990-01-01 10:00:00,{number % 10 + 1},{files}"
+    fold = number % 10 + 1
+    return f"{ecg_id},{number}.0,{years},{'0' if sex == 'Male' else '1'},1990-01-01 10:00:00,{fold},{files}"
