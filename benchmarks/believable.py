@@ -285,7 +285,7 @@ def _lines(figures: dict[str, Any]) -> list[str]:
     lines += [
         "| class | AUROC |",
         "|---|---|",
-        *(f"| {name} | {value:.3f} |" for name, value in figures["classes"].items()),
+        *(f"| {name.replace('|', '/')} | {value:.3f} |" for name, value in figures["classes"].items()),
     ]
     lines += ["", "Quantiles 5, 25, 50, 75, 95 %:", "", "| | " + " | ".join(figures["measures"]) + " |"]
     lines.append("|---" * (1 + len(figures["measures"])) + "|")
