@@ -229,10 +229,11 @@ def _write_by_shard(job: Job, crops: pa.Table, path: Path) -> list[tuple[str, in
     size = job.crops_per_shard
     schema = crops.schema.with_metadata({"format": job.format, "crops_per_shard": str(size)})
     with pq.ParquetWriter(path, schema) as writer:
+        end = 0  # of a split, in `crops`, which are in the order of SPLITS
         for split in SPLITS:
-            of_split = crops.filter(pc.equal(crops["split"], split))
-            for number, first in enumerate(range(0, len(of_split), size)):
-                writer.write_table(of_split.slice(first, size), row_group_size=size)
+            begin, end = end, end + (pc.sum(pc.equal(crops["split"], split)).as_py() or 0)
+            for number, first in enumerate(range(begin, end, size)):
+                writer.write_table(crops.slice(first, min(size, end - first)), row_group_size=size)
                 shards.append((split, number))
     return shards
 

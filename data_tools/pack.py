@@ -28,7 +28,7 @@ class Task(NamedTuple):
 
 class Packed(NamedTuple):
     name: str
-    offsets: list[int]  # where the samples of each crop begin
+    offsets: NDArray[np.int64]  # where the samples of each crop begin
     bytes: dict[str, int]  # by suffix
     sha256: dict[str, str]
 
@@ -36,7 +36,8 @@ class Packed(NamedTuple):
 def run(task: Task) -> Packed:
     """Writes the shard, unless an earlier run has and its bytes are still those."""
     if task.done.exists():
-        packed = Packed(**files.read_json(task.done))
+        known = files.read_json(task.done)
+        packed = Packed(**known | {"offsets": np.array(known["offsets"], np.int64)})
         if all(_is_whole(task, packed, suffix) for suffix in packed.bytes):
             return packed
     final = task.data / task.name
@@ -48,7 +49,7 @@ def run(task: Task) -> Packed:
     for suffix in packed.sha256:
         packed.bytes[suffix] = os.stat(f"{stem}{suffix}").st_size
         os.replace(f"{stem}{suffix}", f"{final}{suffix}")
-    files.write_json(packed._asdict(), task.done)
+    files.write_json(packed._asdict() | {"offsets": offsets.tolist()}, task.done)
     return packed
 
 
@@ -57,12 +58,12 @@ def _is_whole(task: Task, packed: Packed, suffix: str) -> bool:
     return path.exists() and files.digest(path) == packed.sha256[suffix]
 
 
-def _fill(writer: Writer, task: Task) -> list[int]:
+def _fill(writer: Writer, task: Task) -> NDArray[np.int64]:
     offsets = []
     read = _Reader(task)
     for crop in pq.ParquetFile(task.crops).read_row_group(task.row_group, use_threads=False).to_pylist():
         offsets.append(writer.add(crop["key"], cleaned(read(crop), tuple(crop["lead_mask"])), about(crop)))
-    return offsets
+    return np.array(offsets, np.int64)
 
 
 class _Reader:

@@ -54,7 +54,7 @@ def tables(
     """crops.parquet, rejected.parquet and the views; `packed` in the order of `crops`."""
     counts = [len(shard.offsets) for shard in packed]
     place = np.repeat(np.arange(len(packed), dtype=np.int32), counts)
-    offset = np.concatenate([np.array(shard.offsets, np.int64) for shard in packed])
+    offset = np.concatenate([shard.offsets for shard in packed])
     located = crops.append_column("file", pa.array(place)).append_column("offset", pa.array(offset))
     for name, stretches in chosen.items():
         folder = data / "views" / name
