@@ -43,7 +43,7 @@ _TYPES = {
     "header": pa.binary(),
     "stamp": pa.int64(),
     "stored_file": pa.binary(),
-    "stored_offset": pa.int32(),
+    "stored_offset": pa.int64(),
     "rate": pa.float64(),
     "start": pa.int64(),
     "samples": pa.int32(),
@@ -80,7 +80,7 @@ class Checked(NamedTuple):
 
 def run(task: Task) -> None:
     """Checks the task's recordings and writes their rows, unless an earlier run has."""
-    if task.out.exists():
+    if _is_done(task.out):
         return
     rows: list[Row] = []
     counts: Counter[str] = Counter()
@@ -89,6 +89,13 @@ def run(task: Task) -> None:
         rows += _check(task, header, counts, named)
     notes = {"counts": json.dumps(counts), "named": json.dumps(sorted(named))}
     write_table(to_table(rows).replace_schema_metadata(notes), task.out)
+
+
+def _is_done(path: Path) -> bool:
+    try:
+        return path.exists() and read_table(path).num_rows >= 0
+    except (pa.ArrowException, OSError):
+        return False
 
 
 def read(paths: Sequence[Path]) -> Checked:

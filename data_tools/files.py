@@ -1,6 +1,7 @@
 """Files that are whole or not there: written under another name, then renamed."""
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -31,9 +32,28 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(path.name + temporary_suffix())
     try:
         yield temporary
+        flush_to_disk(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Makes the folder for one run alone; one that is left with nothing to go on with does not stay behind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "lock"
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{folder}: another run is at work there") from None
+        try:
+            yield
+        finally:
+            if folder.exists() and os.listdir(folder) == ["lock"]:
+                path.unlink()
+                folder.rmdir()
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -52,7 +72,10 @@ def write_json(value: Any, path: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text())
+    try:
+        return json.loads(path.read_text())
+    except ValueError:
+        raise ValueError(f"{path}: is damaged") from None
 
 
 def digest(path: Path) -> str:

@@ -63,12 +63,17 @@ def make(job: Job, scratch: Path, run: Run) -> None:
     """Leaves the finished dataset in `scratch`/data."""
     files.remove_temporary(scratch)
     found = _find(job, scratch)
-    job = _with_ptbxl_table(job, found)
-    patients = cohorts.read_ptbxl_table(job.ptbxl_metadata) if job.ptbxl_metadata else {}
     say(f"{found.root}: {len(found.headers):,} recordings")
-    checked = _check(job, found, scratch, run)
-    del found  # of an archive of millions, every list counts
-    job, decision, chosen = _decide(job, checked, patients)
+    try:
+        job = _with_ptbxl_table(job, found)
+        patients = cohorts.read_ptbxl_table(job.ptbxl_metadata) if job.ptbxl_metadata else {}
+        checked = _check(job, found, scratch, run)
+        del found  # of an archive of millions, every list counts
+        job, decision, chosen = _decide(job, checked, patients)
+    except ValueError:  # once the archive is mended, it is to be read again
+        shutil.rmtree(scratch / "checked", ignore_errors=True)
+        (scratch / "job.json").unlink()
+        raise
     crops_in, counts = len(checked.rows), checked.counts
     del checked
     packed = _pack(job, decision.crops, scratch, run)
@@ -79,22 +84,39 @@ def make(job: Job, scratch: Path, run: Run) -> None:
 def _find(job: Job, scratch: Path) -> Archive:
     """The archive as it was when the job began; recordings that came later are another job's."""
     note = scratch / "job.json"
-    begun = {"version": __version__, "raw": str(job.raw), "cohorts": list(job.cohorts), "resample": job.resample}
     if note.exists():
         saved = files.read_json(note)
-        if saved["begun"] != begun:
-            raise ValueError(
-                f"{scratch}: begun with another RAW, --cohorts or --resample; give those again, or remove it"
-            )
+        if not isinstance(saved, dict) or not {"begun", "archive"} <= set(saved):
+            raise ValueError(f"{note}: is damaged; remove {scratch}")
+        if saved["begun"] != begun(job):
+            raise ValueError(f"{scratch}: begun {_difference(saved['begun'], begun(job))}; remove it to start anew")
         return Archive(str(job.raw), *saved["archive"])
-    found = archive.find(job.raw, job.cohorts)
+    found = archive.find(job.raw, job.cohorts or (cohorts.DIAGNOSIS if job.views == ("diagnosis",) else ()))
     present = {archive.cohort_of(found.root, path).name for path in found.headers}
     missing = sorted(set(job.cohorts) - present)
     if missing or not found.headers:
         of = f" of {', '.join(missing)}" if missing else ""
         raise ValueError(f"{job.raw}: no recordings{of} there: no WFDB header (.hea)")
-    files.write_json({"begun": begun, "archive": found[1:]}, note)
+    files.write_json({"begun": begun(job), "archive": found[1:]}, note)
     return found
+
+
+def begun(job: Job) -> dict[str, Any]:
+    """All that the first pass depends on."""
+    narrowed = job.views == ("diagnosis",) and not job.cohorts
+    return {
+        "version": __version__,
+        "raw": str(job.raw),
+        "cohorts": list(cohorts.DIAGNOSIS if narrowed else job.cohorts),
+        "resample": job.resample,
+    }
+
+
+def _difference(before: Any, now: dict[str, Any]) -> str:
+    if not isinstance(before, dict) or before.get("version") != now["version"]:
+        return "by another version of leadwise"
+    names = {"raw": "RAW", "cohorts": "--cohorts", "resample": "--resample"}
+    return f"with another {' and '.join(names[name] for name in names if before.get(name) != now[name])}"
 
 
 def _with_ptbxl_table(job: Job, found: Archive) -> Job:
@@ -139,12 +161,7 @@ def _check(job: Job, found: Archive, scratch: Path, run: Run) -> Checked:
     link = "a link to a folder outside, which is not followed"
     unread += [check.unread(found.root, secret, path, link) for path in found.links]
     checked = checked._replace(rows=pa.concat_tables([checked.rows, check.to_table(unread)]))
-    try:
-        _check_usable(job, checked)
-    except ValueError:  # once the archive is mended, it is to be read again
-        shutil.rmtree(scratch / "checked")
-        (scratch / "job.json").unlink()
-        raise
+    _check_usable(job, checked)
     return checked
 
 

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, connection, get_context, parent_process
@@ -85,8 +85,13 @@ def _cluster(address: str) -> Iterator[Run]:
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         futures = client.map(function, tasks, pure=False)
         places = {future.key: index for index, future in enumerate(futures)}
-        for future in distributed.as_completed(futures):
-            yield places[future.key], future.result()
+        try:
+            for future in distributed.as_completed(futures):
+                yield places[future.key], future.result()
+        except (distributed.KilledWorker, CancelledError, distributed.client.FutureCancelledError) as error:
+            raise OSError(
+                f"the cluster was lost ({type(error).__name__}); the same command goes on from here"
+            ) from None
 
     with client:
         yield run

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_tools.crops import LEADS, SEGMENT
+from data_tools.crops import LEADS, RATE, SEGMENT
+from data_tools.labels import CLASS_NAMES
 from data_tools.names import SPLITS_OF
 from data_tools.views import COLUMNS, identities, lead_masks, subjects
 
@@ -21,6 +22,15 @@ def wrong_counts(description: Mapping[str, Any], crops: pa.Table, rejected: pa.T
     for name, count in counted.items():
         if description["crops"][name] != count:
             yield f"dataset.json: {description['crops'][name]} crops {name}, {count} are there"
+    constants = {"rate": RATE, "leads": list(LEADS), "unit": "uV", "classes": list(CLASS_NAMES)}
+    counts = {
+        "splits": _counted(crops["split"]),
+        "rejected": _counted(rejected["reason"]),
+        "recordings": len(pc.unique(crops["record"])),
+    }
+    for name, value in (constants | counts).items():
+        if description.get(name) != value:
+            yield f"dataset.json: its {name} are not those of the dataset"
     of_file = dict(zip(*(column.to_pylist() for column in crops["file"].value_counts().flatten()), strict=True))
     for file in description["files"]:
         if of_file.get(file["name"], 0) != file["crops"]:
@@ -30,6 +40,10 @@ def wrong_counts(description: Mapping[str, Any], crops: pa.Table, rejected: pa.T
     for file, split in {(row["file"], row["split"]) for row in crops.select(["file", "split"]).to_pylist()}:
         if file.split("/")[0].removesuffix(".zarr") != split:
             yield f"crops.parquet: crops of the split {split} in {file}"
+
+
+def _counted(values: pa.ChunkedArray) -> dict[str, int]:
+    return {pair["values"]: pair["counts"] for pair in values.value_counts().to_pylist()}
 
 
 def wrong_columns(name: str, view: View) -> Iterator[str]:

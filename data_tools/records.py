@@ -181,7 +181,8 @@ def _to_microvolts(digital: NDArray[np.int16], lines: list[SignalLine]) -> NDArr
     if scales <= _MICROVOLTS:
         return digital
     gains = np.array([line.gain * _PER_MILLIVOLT[line.unit.lower()] for line in lines])  # ADC units per mV
-    physical = (digital - np.array([line.baseline for line in lines], float)) * (1e3 / gains)
+    with np.errstate(all="ignore"):  # a gain may be anything; what becomes of it is checked
+        physical = (digital - np.array([line.baseline for line in lines], float)) * (1e3 / gains)
     physical[digital == INVALID] = np.nan
     return to_int16(physical)
 
@@ -204,7 +205,7 @@ def _read_through_wfdb(folder: Folder, name: str, header: Header, resampled: boo
         leads = _leads(tuple((line.name, line.unit) for line in header.signals))
         _check_rate(header.rate * header.signals[leads.signals[0]].samples_per_frame, resampled)
     record = _decode(f"{folder.path}/{name.removesuffix('.hea')}", segments, parts)
-    leads = _leads(tuple(zip(record.sig_name, record.units, strict=True)))
+    leads = _leads(tuple((name or "", unit or "mV") for name, unit in zip(record.sig_name, record.units, strict=True)))
     per_frame = {record.samps_per_frame[i] for i in leads.signals}
     if len(per_frame) > 1:
         raise ValueError("leads are sampled at different rates")

@@ -93,7 +93,7 @@ def _shard(arguments: argparse.Namespace) -> int:
             raw=Path(os.path.abspath(arguments.raw)),
             format=arguments.format,
             views=arguments.views,
-            cohorts=arguments.cohorts or (cohorts.DIAGNOSIS if arguments.views == ("diagnosis",) else ()),
+            cohorts=arguments.cohorts,
             seed=arguments.seed,
             resample=arguments.resample,
             shard_mb=arguments.shard_mb,

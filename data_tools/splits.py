@@ -102,7 +102,8 @@ def assign(
 
     identification-test has the groups of `identified`; diagnosis-test and -valid a tenth each of the diagnosis
     recordings; pretrain-valid a hundredth of what is left; train the rest. That is so whatever views are wanted:
-    what is pre-trained on one dataset may be tested on another of the same archive."""
+    what is pre-trained on one dataset of an archive is not tested on another of it (but for recordings that are
+    linked through cohorts that only one of the two has)."""
     count = int(group.max(initial=-1)) + 1
     split = np.zeros(count, np.int64)  # of each group
     split[group[list(identified)]] = SPLITS.index("identification-test")

@@ -75,6 +75,7 @@ def _open(root: Path) -> _Dataset:
         numbers = [*counts, *(file["bytes"] for file in listed), *(file["crops"] for file in description["files"])]
         texts = [text for file in listed for text in (file["name"], file["sha256"])]
         well_formed = all(isinstance(n, int) for n in numbers) and all(isinstance(text, str) for text in texts)
+        well_formed = well_formed and isinstance(description["views"], dict)
         well_formed = well_formed and set(description["views"]) <= set(SPLITS_OF)
     except (FileNotFoundError, NotADirectoryError):
         hint = " (unfinished; run the same shard command again)" if root.name.endswith(".partial") else ""
@@ -126,6 +127,9 @@ def _damaged_files(dataset: _Dataset, quick: bool) -> Iterator[str]:
             yield f"{name}: {size} bytes instead of {file['bytes']}"
         elif not quick and files.digest(path) != file["sha256"]:
             yield f"{name}: its sha256 is another one"
+    views = {path.name for path in (dataset.root / "views").glob("*")}
+    if views != set(dataset.description["views"]):
+        yield f"dataset.json: has not the views that are there, {', '.join(sorted(views))}"
     present = {path.relative_to(dataset.root).as_posix() for path in dataset.root.rglob("*") if not path.is_dir()}
     for name in sorted(present - set(listed) - {"dataset.json"}):
         yield f"{name}: does not belong to the dataset"

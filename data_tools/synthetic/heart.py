@@ -84,7 +84,7 @@ T = Waves.of((-28, 42, 0.15, 0.13, -0.08), (10, 27, 0.2, 0.15, -0.04))
 LBBB = Waves.of(
     (-38, 12, 0.3, 0.15, 0.1), (-6, 17, 0.62, 0.3, 0.45), (32, 17, 0.7, 0.2, 0.45), (62, 12, 0.25, 0.05, 0.22)
 )
-RIGHT_DELAY = Waves.of((54, 15, -0.5, 0.03, -0.52))  # the late R' of V1 and wide S of I and V6
+RIGHT_DELAY = Waves.of((67, 16, -0.3, -0.12, -0.62))  # the late R' of V1 and wide S of I and V6
 LEFT_ANTERIOR = Waves.of((-22, 7, -0.13, 0.26, -0.15), (4, 11, 0.65, -0.45, 0.15), (22, 10, 0.35, -0.6, 0.3))
 PVC = Waves.of((-30, 16, -0.5, 0.4, -0.4), (10, 22, -0.3, 1.1, -0.5), (55, 22, 0.2, 0.7, 0.5))
 PACED = Waves.of(
@@ -151,6 +151,14 @@ def projected(waves: Waves, leads: NDArray[np.float64]) -> NDArray[np.float64]:
     height = np.exp(-0.5 * ((time - waves.time[:, None]) / waves.width[:, None]) ** 2)
     seen: NDArray[np.float64] = leads @ (waves.vector.T @ height)
     return seen
+
+
+def duration(waves: Waves) -> float:
+    """s, of a QRS complex: as long as the dipole's speed is above a tenth of its highest."""
+    time = np.arange(-0.15, 0.2, 0.001)
+    height = np.exp(-0.5 * ((time - waves.time[:, None]) / waves.width[:, None]) ** 2)
+    speed = np.linalg.norm(np.gradient(height.T @ waves.vector, axis=0), axis=1)
+    return float(np.ptp(time[speed > 0.1 * speed.max()]))
 
 
 def peak_to_peak(waves: Waves) -> float:

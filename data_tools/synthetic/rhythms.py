@@ -33,7 +33,7 @@ class Rhythm:
 
 def beats(rhythm: Rhythm, seconds: float, chance: np.random.Generator) -> Beats:
     """From before the recording begins until after it has ended."""
-    mean = 60 / rhythm.rate
+    mean = rhythm.conducted / rhythm.flutter if rhythm.flutter else 60 / rhythm.rate
     count = int((seconds + 4) / mean * 1.5) + 8
     if rhythm.flutter:
         multiples = np.where(chance.random(count) < 0.12, rhythm.conducted + 1, rhythm.conducted)
@@ -42,11 +42,11 @@ def beats(rhythm: Rhythm, seconds: float, chance: np.random.Generator) -> Beats:
         swing = rhythm.sway * np.sin(2 * np.pi * rhythm.breath * mean * np.arange(count) + chance.uniform(0, 6.3))
         # Fibrillation's intervals are skewed: a few are far longer.
         intervals = mean * (1 + swing) * np.exp(chance.normal(0, rhythm.scatter, count))
+    intervals = np.maximum(intervals, 0.24)
+    begin = -1.5 - chance.uniform(0, mean)
     kind = np.full(count, NORMAL)
     if rhythm.ectopic_part:
-        early = chance.random(count) < rhythm.ectopic_part
-        early[: count // 2][np.argmax(chance.random(min(count // 2, 8)))] = True  # at least one in the recording
-        early[1:] &= ~early[:-1]
+        early = _early(begin + np.cumsum(intervals), seconds, rhythm.ectopic_part, chance)
         kind[early] = rhythm.ectopic
         pause = 2.0 if rhythm.ectopic == VENTRICULAR else 1.75  # of the two intervals around it, in normal ones
         prematurity = chance.uniform(0.55, 0.75, count)
@@ -54,7 +54,17 @@ def beats(rhythm: Rhythm, seconds: float, chance: np.random.Generator) -> Beats:
         after[0] = False
         intervals = np.where(early, intervals * prematurity, intervals)
         intervals = np.where(after, mean * (pause - np.roll(prematurity, 1)), intervals)
-    intervals = np.maximum(intervals, 0.24)
-    time = np.cumsum(intervals) - 1.5 - chance.uniform(0, mean)
+    time = begin + np.cumsum(intervals)
     wanted = time < seconds + 1
     return Beats(time[wanted], kind[wanted], intervals[wanted])
+
+
+def _early(time: NDArray[np.float64], seconds: float, part: float, chance: np.random.Generator) -> NDArray[np.bool_]:
+    """Which beats come too early: never two in a row, and at least one that the recording shows."""
+    early = chance.random(len(time)) < part
+    early[1:] &= ~early[:-1]
+    inside = np.flatnonzero((time > 1) & (time < seconds - 1))
+    if len(inside) and not early[inside].any():
+        one = inside[chance.integers(len(inside))]
+        early[one - 1 : one + 2] = False, True, False
+    return early

@@ -487,9 +487,34 @@ def test_a_dataset_is_never_changed(archive: Path, dataset: Path) -> None:
 
 
 def test_other_recordings_do_not_go_on_with_a_begun_dataset(archive: Path, tmp_path: Path) -> None:
-    run(archive, "--out", tmp_path / "data", "--views", "diagnosis", "--cohorts", "ningbo", code=1)
+    fails_in(archive, tmp_path / "data", "publish", "tables", "--cohorts", "ningbo")
     message = run(archive, "--out", tmp_path / "data", code=1)
-    assert "data.partial: begun with another RAW, --cohorts or --resample" in message
+    assert "data.partial: begun with another --cohorts; remove it to start anew" in message
+    note = tmp_path / "data.partial" / "job.json"
+    note.write_text(note.read_text().replace('"version": "', '"version": "9.'))
+    assert "begun by another version of leadwise" in run(archive, "--out", tmp_path / "data", code=1)
+    note.write_text("")
+    assert "job.json: is damaged" in run(archive, "--out", tmp_path / "data", code=1)
+
+
+def test_a_finished_dataset_is_not_another_jobs(archive: Path, dataset: Path, tmp_path: Path) -> None:
+    """Killed as it cleaned up, then started with other arguments; and an unfinished folder of another job stays."""
+    fails_in(archive, tmp_path / "data", "publish", "tables")
+    shutil.copytree(dataset, tmp_path / "data")
+    assert "exists already" in run(archive, "--out", tmp_path / "data", "--workers", 1, code=1)
+    assert (tmp_path / "data.partial" / "packed").exists()
+    shutil.rmtree(tmp_path / "data.partial" / "data")
+    for options in (["--views", "identification"], ["--seed", "9"], ["--cohorts", "ningbo"]):
+        assert "exists already" in run(archive, "--out", tmp_path / "data", "--shard-mb", 2, *options, code=1)
+    (tmp_path / "data" / "dataset.json").write_text("{}")
+    assert "exists already" in run(archive, "--out", tmp_path / "data", "--shard-mb", 2, code=1)
+
+
+def test_checks_that_a_power_cut_has_emptied_are_made_again(archive: Path, dataset: Path, tmp_path: Path) -> None:
+    fails_in(archive, tmp_path / "data", "publish", "tables")
+    os.truncate(tmp_path / "data.partial" / "checked" / "000000.parquet", 0)
+    run(archive, "--out", tmp_path / "data", "--workers", 1, "--shard-mb", 2)
+    assert fingerprint(tmp_path / "data") == fingerprint(dataset)
 
 
 def test_other_splits_and_formats_go_on_with_what_was_checked(archive: Path, dataset: Path, tmp_path: Path) -> None:
@@ -546,6 +571,42 @@ def test_segments_of_a_refused_recording_are_no_recordings_of_their_own(tmp_path
     assert len(rows(tmp_path / "data")) == 3
 
 
+def test_diagnosis_of_one_cohort_alone(tmp_path: Path) -> None:
+    for number in range(1, 21):
+        write(tmp_path / "raw" / "georgia", f"E{number:05d}", noise(number))
+    run(tmp_path / "raw", "--out", tmp_path / "data", "--views", "diagnosis")
+    assert len(description(tmp_path / "data")["views"]) == 3
+
+
+def test_a_table_that_comes_later_is_seen(archive: Path, tmp_path: Path) -> None:
+    raw = Path(shutil.copytree(archive, tmp_path / "raw"))
+    (raw / "ptbxl_database.csv").rename(tmp_path / "ptbxl_database.csv")
+    run(raw, "--out", tmp_path / "data", "--views", "identification", code=1)
+    shutil.copy(tmp_path / "ptbxl_database.csv", raw)
+    run(raw, "--out", tmp_path / "data", "--views", "identification")
+    assert description(tmp_path / "data")["views"]["identification-gallery"] == 10
+
+
+def test_odd_headers_stop_nothing(tmp_path: Path) -> None:
+    raw = tmp_path / "hospital"
+    for number in range(1, 4):
+        write(raw, f"p{number}", noise(number))
+    header = write(raw, "unnamed", noise(9))
+    header.write_text(header.read_text().replace("unnamed 12", "unnamed 13").replace("# Age", "b2.dat 80\n# Age"))
+    (raw / "b2.dat").write_bytes(bytes(5000))
+    far = write(raw, "far", noise(10))
+    far.write_text(far.read_text().replace("16+24", "16+3000000000"))
+    with (raw / "far.mat").open("wb") as file:  # sparse
+        file.seek(3_000_000_000)
+        file.write(noise(10).tobytes())
+    tiny = write(raw, "tiny", noise(11))
+    tiny.write_text(tiny.read_text().replace("1000.0(0)", "1e-320(0)"))
+    message = run(raw, "--out", tmp_path / "data", "--workers", 1)
+    assert "Warning" not in message
+    assert [row["reason"] for row in rows(tmp_path / "data", "rejected")] == ["no usable lead"]
+    assert len(rows(tmp_path / "data")) == 5
+
+
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     raw = tmp_path / "hospital"
     for number in range(1, 4):
@@ -585,6 +646,10 @@ def test_folders_that_are_not_ours_are_left_alone(archive: Path, tmp_path: Path)
     assert "o.partial: holds what is no part of an unfinished dataset: thesis.txt" in run(
         archive, "--out", tmp_path / "o", code=1
     )
+    (tmp_path / "p.partial" / "data").mkdir(parents=True)
+    (tmp_path / "p.partial" / "data" / "precious").touch()
+    assert "p.partial: holds what is no part" in run(archive, "--out", tmp_path / "p", code=1)
+    assert (tmp_path / "p.partial" / "data" / "precious").exists()
     assert (tmp_path / "o.partial" / "thesis.txt").exists() and fingerprint(raw) == fingerprint(archive)
 
 

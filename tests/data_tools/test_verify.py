@@ -287,7 +287,28 @@ def test_a_link_instead_of_a_file(data: Path, tmp_path: Path) -> None:
     assert code == 1 and "train/shard-000000.tar: is a link" in lines
 
 
-@pytest.mark.parametrize("damage", [{"views": {"../x": 1}}, {"files": [{}]}, {"crops": 5}, {"tables": None}])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"splits": {}},
+        {"recordings": 1},
+        {"rejected": None},
+        {"rate": 250},
+        {"leads": ["I"]},
+        {"classes": []},
+        {"views": {}},
+    ],
+)
+def test_a_description_that_says_something_else(data: Path, damage: dict) -> None:
+    about = json.loads((data / "dataset.json").read_text())
+    (data / "dataset.json").write_text(json.dumps(about | damage))
+    code, lines = verify(data, "--quick")
+    assert code == 1 and "dataset.json: " in lines
+
+
+@pytest.mark.parametrize(
+    "damage", [{"views": ["pretrain"]}, {"views": {"../x": 1}}, {"files": [{}]}, {"crops": 5}, {"tables": None}]
+)
 def test_a_damaged_description_is_one_line(data: Path, damage: dict) -> None:
     about = json.loads((data / "dataset.json").read_text())
     (data / "dataset.json").write_text(json.dumps(about | damage))
