@@ -225,7 +225,9 @@ def _some_classes(chance: np.random.Generator) -> list[str]:
     cohort = int(chance.integers(len(classes.COHORTS)))
     names = classes.passing(cohort, classes.lasting(cohort, chance), chance)
     rare = str(chance.choice(CLASS_NAMES))
-    return names if rare in classes.RHYTHMS and set(names) & set(classes.RHYTHMS) else [*dict.fromkeys([*names, rare])]
+    rates = {*classes.STANDING, *classes.SINUS}
+    kept = [name for name in names if not classes.clash(rare, name) and not (rare in rates and name in rates)]
+    return [*dict.fromkeys([*kept, rare])]
 
 
 def _fit(x: NDArray[np.float64], y: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ the standardization and interpretation of the electrocardiogram, parts III (cond
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from data_tools.synthetic.heart import (
     PACED,
     RIGHT_DELAY,
     Waves,
+    duration,
     frontal_axis,
     peak_to_peak,
     projected,
@@ -55,24 +57,27 @@ COUNTS = {
     "TAb": (0, 22, 2345, 2306, 1876, 5167),
     "TInv": (0, 5, 294, 812, 157, 2720),
 }
-RHYTHMS = ("NSR", "SB", "STach", "SA", "AF", "AFL", "PR", "Brady")  # one of these, or none named
+STANDING = ("AF", "AFL", "PR")  # rhythms that stay; a patient has one of them at most
+SINUS = ("NSR", "SB", "STach", "Brady")  # where none of those is: one of these, or none named
 # Of these, a patient has what he has for good; the others come and go from one recording to the next.
 LASTING = (
-    "CLBBB|LBBB",
-    "CRBBB|RBBB",
-    "BBB",
-    "IRBBB",
-    "NSIVCB",
-    "LAnFB",
-    "LAD",
-    "RAD",
-    "LQRSV",
-    "QAb",
-    "PRWP",
-    "IAVB",
-    "LPR",
+    *(
+        "CLBBB|LBBB",
+        "CRBBB|RBBB",
+        "BBB",
+        "IRBBB",
+        "NSIVCB",
+        "LAnFB",
+        "LAD",
+        "RAD",
+        "LQRSV",
+        "QAb",
+        "PRWP",
+        "IAVB",
+        "LPR",
+    ),
 )
-PASSING = ("PAC|SVPB", "PVC|VPB", "LQT", "TAb", "TInv")
+PASSING = ("SA", "PAC|SVPB", "PVC|VPB", "LQT", "TAb", "TInv")
 # What does not occur together here, or could not be told apart: the first that was drawn stays.
 _EXCLUSIVE = (
     {"CLBBB|LBBB", "CRBBB|RBBB", "BBB", "IRBBB", "NSIVCB"},
@@ -82,11 +87,10 @@ _EXCLUSIVE = (
     {"RAD", "LAD"},
     {"RAD", "LAnFB"},
     {"IAVB", "LPR"},
-    {"TAb", "TInv"},
-    {"PAC|SVPB", "PVC|VPB"},
 )
+_NO_DEVIATION = (-25.0, 85.0)  # degrees; the leads as recorded add a few
 _NO_SINUS = {"AF", "AFL", "PR"}  # with these there is no PR interval and no early atrial beat
-_NEEDS_SINUS = {"IAVB", "LPR", "PAC|SVPB"}
+_NEEDS_SINUS = {"IAVB", "LPR", "PAC|SVPB", "SA"}
 
 
 @dataclass(frozen=True)
@@ -106,30 +110,55 @@ class Ecg:
 
 
 def lasting(cohort: int, chance: np.random.Generator) -> list[str]:
-    return _drawn(LASTING, cohort, chance, [])
+    """What a patient has for good."""
+    rhythm = _one_of(STANDING, cohort, chance, RECORDINGS[cohort])
+    return _drawn(LASTING, cohort, chance, rhythm)
 
 
 def passing(cohort: int, of_patient: list[str], chance: np.random.Generator) -> list[str]:
-    """The rhythm, what else comes and goes, and of what the patient has what this rhythm lets be seen."""
-    counts = np.array([COUNTS[name][cohort] for name in RHYTHMS], float)
-    part = np.append(counts, max(0.0, RECORDINGS[cohort] - counts.sum()))
-    rhythm = chance.choice(len(part), p=part / part.sum())
-    found = [RHYTHMS[rhythm]] if rhythm < len(RHYTHMS) else []
-    seen = [name for name in of_patient if not (set(found) & _NO_SINUS and name in _NEEDS_SINUS)]
-    if "PR" in found:  # the pacemaker's way is seen instead of the heart's own
-        seen = []
-    return _drawn(PASSING, cohort, chance, found + seen)
+    """What a recording of the patient shows: with what stays, the rate and what comes and goes."""
+    left = RECORDINGS[cohort] - sum(COUNTS[name][cohort] for name in STANDING)
+    rate = [] if set(of_patient) & _NO_SINUS else _one_of(SINUS, cohort, chance, left)
+    return _drawn(PASSING, cohort, chance, rate + of_patient)
+
+
+def _one_of(names: tuple[str, ...], cohort: int, chance: np.random.Generator, of: int) -> list[str]:
+    counts = np.array([COUNTS[name][cohort] for name in names], float)
+    part = np.append(counts, max(0.0, of - counts.sum()))
+    place = chance.choice(len(part), p=part / part.sum())
+    return [names[place]] if place < len(names) else []
 
 
 def _drawn(names: tuple[str, ...], cohort: int, chance: np.random.Generator, found: list[str]) -> list[str]:
     for name in names:
-        if chance.random() >= COUNTS[name][cohort] / RECORDINGS[cohort]:
-            continue
-        clash = any(name in group and group & set(found) for group in _EXCLUSIVE)
-        unseen = (name in _NEEDS_SINUS and set(found) & _NO_SINUS) or ("PR" in found and name != "LQT")
-        if not clash and not unseen:
+        if chance.random() < _chance(name, cohort) and not _rivals(name).intersection(found):
             found = [*found, name]
     return found
+
+
+@lru_cache
+def _rivals(name: str) -> frozenset[str]:
+    """With which of these `name` is not seen."""
+    rivals = {other for group in _EXCLUSIVE if name in group for other in group} - {name}
+    if name in _NEEDS_SINUS:
+        rivals |= _NO_SINUS
+    if name in LASTING:  # a pacemaker's way is seen instead of the heart's own
+        rivals.add("PR")
+    return frozenset(rivals)
+
+
+def clash(one: str, other: str) -> bool:
+    """Whether the two are never seen together."""
+    return other in _rivals(one) or one in _rivals(other)
+
+
+@lru_cache
+def _chance(name: str, cohort: int) -> float:
+    """Of having it, among those who have none of its rivals that are drawn before it."""
+    drawn = (*STANDING, *SINUS, *LASTING, *PASSING)
+    before = [other for other in drawn[: drawn.index(name)] if other in _rivals(name)]
+    others = sum(COUNTS[other][cohort] for other in before)
+    return min(1.0, COUNTS[name][cohort] / max(1, RECORDINGS[cohort] - others))
 
 
 def bits(names: list[str]) -> int:
@@ -137,9 +166,18 @@ def bits(names: list[str]) -> int:
 
 
 def shown(ecg: Ecg, names: list[str], chance: np.random.Generator) -> Ecg:
-    """`ecg` with every class of `names`, conduction before axis, voltage, T wave and rhythm."""
-    for name in sorted(names, key=_ORDER.index):
-        ecg = _EFFECTS[name](ecg, chance)
+    """`ecg` with every class of `names`: T wave, conduction, Q waves, axis, voltage, intervals, rhythm."""
+    ordered = sorted(names, key=_ORDER.index)
+    for name in ordered:
+        if _ORDER.index(name) < _ORDER.index("LAnFB"):
+            ecg = _EFFECTS[name](ecg, chance)
+    if not {"LAnFB", "LAD", "RAD", "PR"} & set(names):  # whoever has no deviation has none through a block either
+        low, high = _NO_DEVIATION
+        axis = frontal_axis(ecg.qrs)
+        ecg = ecg if low < axis < high else _to_axis(ecg, float(np.clip(axis, low + 5, high - 5)))
+    for name in ordered:
+        if _ORDER.index(name) >= _ORDER.index("LAnFB"):
+            ecg = _EFFECTS[name](ecg, chance)
     return ecg
 
 
@@ -164,8 +202,8 @@ def _rbbb(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # 120 ms or more, late
 
 
 def _irbbb(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # the same in 100 to 119 ms
-    late = Waves.of((40, 8.5, -0.32, 0.0, -0.38)).varied(chance, 0.1)
-    return replace(ecg, qrs=ecg.qrs + late.scaled(chance.uniform(0.8, 1.2)))
+    late = Waves.of((49, 8.5, -0.2, -0.03, -0.4)).varied(chance, 0.08)
+    return replace(ecg, qrs=ecg.qrs + late.scaled(chance.uniform(0.9, 1.3)))
 
 
 def _bbb(ecg: Ecg, chance: np.random.Generator) -> Ecg:
@@ -173,32 +211,35 @@ def _bbb(ecg: Ecg, chance: np.random.Generator) -> Ecg:
 
 
 def _nsivcb(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # over 110 ms, neither of the two
-    return replace(ecg, qrs=ecg.qrs.stretched(chance.uniform(1.35, 1.7)))
+    return replace(ecg, qrs=ecg.qrs.stretched(chance.uniform(0.118, 0.15) / duration(ecg.qrs)))
 
 
 def _to_axis(ecg: Ecg, target: float) -> Ecg:
-    turn = target - frontal_axis(ecg.qrs)
-    return replace(ecg, qrs=ecg.qrs.rotated(rotation(turn)), t=ecg.t.rotated(rotation(0.3 * turn)))
+    qrs = ecg.qrs
+    for _ in range(6):  # Dower's I and II are not at right angles to what they measure
+        qrs = qrs.rotated(rotation((target - frontal_axis(qrs) + 180) % 360 - 180))
+    turn = (target - frontal_axis(ecg.qrs) + 180) % 360 - 180
+    return replace(ecg, qrs=qrs, t=ecg.t.rotated(rotation(0.3 * turn)))
 
 
 def _lafb(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # axis -45 to -90, qR in aVL, rS in II, III, aVF
     size = np.linalg.norm(ecg.qrs.vector, axis=1).max()
-    late = ecg.qrs.time > 0.035  # a right bundle branch block's R' stays
+    late = (ecg.qrs.time > 0.045) | (ecg.qrs.time < -0.03)  # a right bundle branch block's R', and a Q wave, stay
     kept = Waves(ecg.qrs.time[late], ecg.qrs.width[late], ecg.qrs.vector[late])
     ecg = replace(ecg, qrs=LEFT_ANTERIOR.varied(chance, 0.1).scaled(size) + kept)
-    return _to_axis(ecg, chance.uniform(-75, -47))
+    return _to_axis(ecg, chance.uniform(-75, -53))
 
 
 def _lad(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # axis -30 to -90
-    return ecg if frontal_axis(ecg.qrs) < -30 else _to_axis(ecg, chance.uniform(-60, -32))
+    return ecg if -85 < frontal_axis(ecg.qrs) < -38 else _to_axis(ecg, chance.uniform(-65, -40))
 
 
 def _rad(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # axis 90 to 180
-    return _to_axis(ecg, chance.uniform(96, 150))
+    return _to_axis(ecg, chance.uniform(102, 150))
 
 
 def _lqrsv(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # under 0.5 mV from peak to peak in every limb lead
-    factor = min(1.0, chance.uniform(0.25, 0.45) / peak_to_peak(ecg.qrs))
+    factor = min(1.0, chance.uniform(0.2, 0.36) / peak_to_peak(ecg.qrs))
     return replace(ecg, qrs=ecg.qrs.scaled(factor), t=ecg.t.scaled(max(factor, 0.5)))
 
 
@@ -208,12 +249,15 @@ def _qab(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # Q of 40 ms and a quar
 
 
 def _prwp(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # R of at most 0.3 mV in V3: the front's forces are lost
-    waves, limit = ecg.qrs, chance.uniform(0.1, 0.25)
+    vector, limit = ecg.qrs.vector.copy(), chance.uniform(0.05, 0.15)
+    early = ecg.qrs.time <= 0.035
     for _ in range(30):
-        if projected(waves, DOWER[4:5]).max() <= limit:
+        if projected(replace(ecg.qrs, vector=vector), DOWER[4:5]).max() <= limit:
             break
-        waves = replace(waves, vector=waves.vector + np.array([0, 0, 0.04]))
-    return replace(ecg, qrs=waves)
+        vector[early & (vector[:, 2] < 0), 2] *= 0.7
+        vector[early, 0] *= 0.94
+        vector[early, 2] += 0.01
+    return replace(ecg, qrs=replace(ecg.qrs, vector=vector))
 
 
 def _long_pr(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # over 200 ms
@@ -228,8 +272,11 @@ def _tab(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # flat: under a tenth o
     return replace(ecg, t=ecg.t.scaled(chance.uniform(-0.15, 0.3)))
 
 
-def _tinv(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # -0.1 mV and more
-    return replace(ecg, t=ecg.t.scaled(chance.uniform(-1.2, -0.6)).rotated(rotation(0, chance.normal(0, 15))))
+def _tinv(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # -0.1 mV and more, in one region
+    axis, sign = ((0, -1), (1, -1), (2, 1))[chance.integers(3)]  # lateral, inferior, anterior
+    vector = ecg.t.vector.copy()
+    vector[:, axis] = sign * chance.uniform(0.9, 1.4) * np.maximum(np.linalg.norm(vector, axis=1), 0.18)
+    return replace(ecg, t=replace(ecg.t, vector=vector))
 
 
 def _at(low: float, high: float) -> Callable[[Ecg, np.random.Generator], Ecg]:
@@ -240,8 +287,7 @@ def _at(low: float, high: float) -> Callable[[Ecg, np.random.Generator], Ecg]:
 
 
 def _sa(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # intervals that differ by more than 120 ms
-    sway = chance.uniform(0.1, 0.2)
-    return replace(ecg, rhythm=replace(ecg.rhythm, rate=chance.uniform(55, 85), sway=sway))
+    return replace(ecg, rhythm=replace(ecg.rhythm, sway=chance.uniform(0.1, 0.2)))
 
 
 def _af(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # no P, 350 to 600 fine waves a minute, irregular
@@ -259,40 +305,40 @@ def _afl(
 
 def _paced(ecg: Ecg, chance: np.random.Generator) -> Ecg:  # spikes, then a broad complex from the right apex
     rhythm = replace(ecg.rhythm, rate=chance.uniform(60, 80), sway=0.0, scatter=0.002)
-    ecg = replace(ecg, qrs=PACED.varied(chance, 0.1), has_p=False, spike=chance.uniform(0.0, 0.8), rhythm=rhythm)
+    ecg = replace(ecg, qrs=PACED.varied(chance, 0.1), has_p=False, spike=chance.uniform(0.1, 0.8), rhythm=rhythm)
     return replace(ecg, t=_discordant(ecg, 1.3))
 
 
 def _early(kind: int) -> Callable[[Ecg, np.random.Generator], Ecg]:
     def effect(ecg: Ecg, chance: np.random.Generator) -> Ecg:
-        return replace(ecg, rhythm=replace(ecg.rhythm, ectopic=kind, ectopic_part=chance.uniform(0.06, 0.25)))
+        return replace(ecg, rhythm=replace(ecg.rhythm, ectopic=kind, ectopic_part=chance.uniform(0.1, 0.25)))
 
     return effect
 
 
 _EFFECTS: dict[str, Callable[[Ecg, np.random.Generator], Ecg]] = {
+    "TAb": _tab,
+    "TInv": _tinv,
     "PR": _paced,
     "CLBBB|LBBB": _lbbb,
     "BBB": _bbb,
     "CRBBB|RBBB": _rbbb,
     "IRBBB": _irbbb,
     "NSIVCB": _nsivcb,
+    "QAb": _qab,
     "LAnFB": _lafb,
     "LAD": _lad,
     "RAD": _rad,
     "PRWP": _prwp,
-    "QAb": _qab,
     "LQRSV": _lqrsv,
     "IAVB": _long_pr,
     "LPR": _long_pr,
     "LQT": _lqt,
-    "TAb": _tab,
-    "TInv": _tinv,
     "NSR": _at(60, 99),
     "SB": _at(40, 59),
     "Brady": _at(38, 58),
     "STach": _at(101, 145),
-    "SA": _sa,
+    "SA": _sa,  # after the rate
     "AF": _af,
     "AFL": _afl,
     "PAC|SVPB": _early(ATRIAL),

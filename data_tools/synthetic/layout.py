@@ -25,15 +25,18 @@ class Cohort:
     seconds: Callable[[Chance], float]
     unit: str = "mV"
     newer: float = 0.0  # part of the headers in the style of 1.0.3
+    written: tuple[str, ...] = ()  # days on which the others were, some with their time
+    span: int = 0  # of its numbers, of which some are missing; 0: as many as recordings
 
     def name_of(self, recording: int) -> str:
-        return f"{self.prefix}{self.first + recording:0{self.digits}d}"
+        number = self.first + recording * max(self.span, self.patients) // self.patients
+        return f"{self.prefix}{number:0{self.digits}d}"
 
     def recordings_of(self, patient: int) -> int:
-        """Of PTB-XL's 18,885 patients, 2,127 have two to ten: every ninth, here."""
-        if self.name != "ptb-xl" or patient % 9 != 4:
+        """Of PTB-XL's 18,885 patients 2,127 have several, 2.4 each: every ninth, here."""
+        if self.name != PTBXL or patient % 9 != 4:
             return 1
-        return 3 if patient % 36 == 4 else 2
+        return (2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 4, 5)[patient // 9 % 16]
 
 
 def _long(low: float, high: float) -> Callable[[Chance], float]:
@@ -51,17 +54,20 @@ def _georgia(chance: Chance) -> float:
     return 5.0 if chance.random() < 0.005 else 10.0  # 52 of 10,344
 
 
+PTBXL = "ptb-xl"
+_MARCH = ("23-Mar-2021", "24-Mar-2021")
 COHORTS = (
-    Cohort("cpsc_2018", 6_877, "A", 4, 1, _long(6, 144)),
-    Cohort("cpsc_2018_extra", 3_453, "Q", 4, 1, _long(8, 98)),
-    Cohort("ptb-xl", 18_885, "HR", 5, 1, _ten, unit="mv", newer=0.28),
-    Cohort("georgia", 10_344, "E", 5, 1, _georgia, newer=0.5),
-    Cohort("chapman_shaoxing", 10_247, "JS", 5, 1, _ten),
-    Cohort("ningbo", 34_905, "JS", 5, 10_647, _ten, newer=0.33),
+    Cohort("cpsc_2018", 6_877, "A", 4, 1, _long(6, 144), written=("12-May-2020 12:33:59",)),
+    Cohort("cpsc_2018_extra", 3_453, "Q", 4, 1, _long(8, 98), written=("15-May-2020 15:35:30",), span=3_581),
+    Cohort(
+        PTBXL, 18_885, "HR", 5, 1, _ten, unit="mv", newer=0.28, written=("04-Jun-2020 15:11:55", "04-Jun-2020 21:57:08")
+    ),
+    Cohort("georgia", 10_344, "E", 5, 1, _georgia, newer=0.5, written=("05-May-2020 14:50:55", "05-May-2020 09:49:17")),
+    Cohort("chapman_shaoxing", 10_247, "JS", 5, 1, _ten, written=_MARCH, span=10_646),
+    Cohort("ningbo", 34_905, "JS", 5, 10_647, _ten, newer=0.33, written=("26-Mar-2021", "27-Mar-2021", "29-Mar-2021")),
 )
 CHAPMAN = 4
 _UNSCORED = ("55930002", "429622005", "164873001", "428750005", "164931005", "67741000119109")
-_RECORDED = "04-Jun-2020 15:11:55"
 PTBXL_TABLE_HEAD = "ecg_id,patient_id,age,sex,recording_date,strat_fold,filename_lr,filename_hr"
 
 
@@ -82,12 +88,15 @@ def twin_of(cohort: Cohort, recording: int) -> int | None:
     return recording // 491 if cohort.name == "ningbo" and recording % 491 == 490 else None
 
 
-def age(chance: Chance, cohort: Cohort) -> str:
-    years = int(np.clip(chance.normal(60, 17), 4, 99))
-    lot = chance.random()
+def person(chance: Chance, cohort: Cohort, visit: int) -> tuple[str, str, str]:
+    """Age and sex, as a header has them, and the day, at a patient's first, second ... `visit`."""
+    years = int(np.clip(chance.normal(60, 17), 4, 95)) + int(chance.integers(0, 4, 9)[:visit].sum())
+    sex = "Unknown" if chance.random() < 0.003 else ("Male", "Female")[int(chance.random() < 0.47)]
+    lot, minute = chance.random(), int(chance.integers(24 * 60))
+    day = f"{1984 + 3 * visit}-{1 + minute % 12:02d}-{1 + minute % 28:02d} {minute // 60:02d}:{minute % 60:02d}:00"
     if lot < 0.004:
-        return "NaN" if cohort.name == "georgia" else "-1"
-    return "300" if cohort.name == "ptb-xl" and years > 89 else str(years)
+        return "NaN" if cohort.name == "georgia" else "-1", sex, day
+    return "300" if cohort.name == PTBXL and years > 89 else str(years), sex, day
 
 
 def codes(names: list[str], chance: Chance) -> str:
@@ -120,16 +129,22 @@ def write(
     newer = chance.random() < cohort.newer
     after = "# " if newer else "#"
     comments = [f"{after}Age: {age}", f"{after}Sex: {sex}", f"{after}Dx: {dx}"]
-    comments += [f"{after}{field}: Unknown" for field in ("Rx", "Hx", "Sx")]
+    comments += [
+        f"{after}{field}: Unknown" for field in (("Rx", "Hx") if cohort.name == "georgia" else ("Rx", "Hx", "Sx"))
+    ]
     gain = f"16x1+24 1000.0(0)/{cohort.unit}" if newer else f"16+24 1000/{cohort.unit}"
     first = name if newer else f"{name}.mat" if cohort.name == "georgia" and number % 4 == 3 else name
     # ningbo/g13/S23074.hea belongs to JS23074.mat
     stem = name[1:] if name == "JS23074" else name
-    line = f"{first} 12 {RATE} {len(signal)}" + ("" if newer else f" {_RECORDED}")
+    day = str(chance.choice(cohort.written))
+    if ":" not in day:
+        second = int(chance.integers(24 * 3600))
+        day += f" {second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+    line = f"{first} 12 {RATE} {len(signal)}" + ("" if newer else f" {day}")
     header = _header(line, f"{name}.mat {gain}", signal, LEADS, signed=True) + comments
     (folder / f"{stem}.hea").write_text("\n".join([*header, ""]))
     (folder / f"{name}.mat").write_bytes(mat_head(len(signal)) + signal.tobytes())
-    if cohort.name == "ptb-xl":
+    if cohort.name == PTBXL:
         _write_ptbxl(out, int(name[2:]), signal)
 
 
@@ -161,9 +176,8 @@ def _ptbxl_path(ecg_id: int, folder: str) -> str:
     return f"{folder}/{ecg_id // 1000 * 1000:05d}/{ecg_id:05d}"
 
 
-def ptbxl_row(record: str, patient: str, age: str, sex: str) -> str:
-    ecg_id, number = int(record[2:]), int(patient.removeprefix("ptb-xl-"))
+def ptbxl_row(record: str, patient: str, age: str, sex: str, day: str) -> str:
+    ecg_id, number = int(record[2:]), int(patient.removeprefix(f"{PTBXL}-"))
     years = f"{float(age):.1f}" if age not in ("NaN", "-1") else ""
     files = f"{_ptbxl_path(ecg_id, 'records100')}_lr,{_ptbxl_path(ecg_id, 'records500')}_hr"
-    fold = number % 10 + 1
-    return f"{ecg_id},{number}.0,{years},{'0' if sex == 'Male' else '1'},1990-01-01 10:00:00,{fold},{files}"
+    return f"{ecg_id},{number}.0,{years},{'1' if sex == 'Female' else '0'},{day},{number % 10 + 1},{files}"

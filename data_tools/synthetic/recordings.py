@@ -34,8 +34,8 @@ def patient(chance: np.random.Generator) -> Patient:
     own = Waves(chance.uniform(-0.03, 0.04, 3), chance.uniform(0.004, 0.009, 3), chance.normal(0, 0.06, (3, 3)))
     qrs = (QRS.varied(chance, 0.16) + own).rotated(turn).scaled(size).stretched(np.exp(chance.normal(-0.08, 0.08)))
     axis = heart.frontal_axis(qrs)
-    if not -25 < axis < 88:  # the axis of who has no deviation
-        qrs = qrs.rotated(heart.rotation(float(np.clip(axis, -25, 88)) - axis))
+    if not -20 < axis < 80:  # the axis of who has no deviation
+        qrs = qrs.rotated(heart.rotation(float(np.clip(axis, -20, 80)) - axis))
     ecg = Ecg(
         p=P.varied(chance, 0.2).scaled(np.exp(chance.normal(0, 0.25))),
         qrs=qrs,
@@ -102,13 +102,13 @@ def _atria(dipole: NDArray[np.float64], ecg: Ecg, time: NDArray[np.float64], cha
     if ecg.fibrillation:
         for _ in range(3):  # a few fronts of 350 to 600 a minute, which wax and wane; best seen in V1
             phase = 2 * np.pi * np.cumsum(chance.uniform(5.8, 9) + 0.8 * _slow(time, 1.0, chance)) / RATE
-            direction = chance.normal(0, 0.5, 3) + np.array([0.2, 0.4, -0.8])
+            direction = chance.normal(0, 0.3, 3) + np.array([-0.8, 0.4, -0.45])
             swell = 0.6 + 0.4 * _slow(time, 0.7, chance)
             dipole += ecg.fibrillation * (np.sin(phase) * swell)[:, None] * direction
     if ecg.flutter:
         turns = time * ecg.rhythm.flutter + chance.random()
         tooth = (turns % 1) - 0.5 + 0.15 * np.sin(2 * np.pi * turns)  # falls slowly, rises fast, in II, III and aVF
-        dipole += ecg.flutter * tooth[:, None] * np.array([0.1, -1.0, -0.35])
+        dipole += ecg.flutter * tooth[:, None] * np.array([0.0, -1.0, -0.6])
 
 
 def _slow(time: NDArray[np.float64], hertz: float, chance: np.random.Generator) -> NDArray[np.float64]:

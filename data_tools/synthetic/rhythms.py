@@ -55,7 +55,7 @@ def beats(rhythm: Rhythm, seconds: float, chance: np.random.Generator) -> Beats:
         intervals = np.where(early, intervals * prematurity, intervals)
         intervals = np.where(after, mean * (pause - np.roll(prematurity, 1)), intervals)
     time = begin + np.cumsum(intervals)
-    wanted = time < seconds + 1
+    wanted = time < seconds + 2
     return Beats(time[wanted], kind[wanted], intervals[wanted])
 
 
