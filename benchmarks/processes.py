@@ -16,18 +16,26 @@ class Cost(NamedTuple):
     peak_mb: float  # of the largest single process
 
 
+# A process counts the memory of the one it was forked from as its own: so it is started from a small one.
+_LAUNCHER = """
+import os, sys
+_, status, usage = os.wait4(os.spawnv(os.P_NOWAIT, sys.executable, sys.argv[1:]), 0)
+print(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+"""
+
+
 def python(*arguments: str | Path) -> Cost:
     """Runs `python *arguments` from the repository's root, after the disk has caught up."""
     os.sync()
     command = [sys.executable, *map(str, arguments)]
     begin = time.perf_counter()
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
+    launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
+    printed = subprocess.run(launcher, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     seconds = time.perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}")
-    return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    code, cpu, peak = printed.splitlines()[-1].split()
+    if code != "0":
+        raise RuntimeError(f"{' '.join(command)}: exit code {code}")
+    return Cost(seconds, float(cpu), int(peak) / 1024)
 
 
 def output(*arguments: str | Path) -> str:
