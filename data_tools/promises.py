@@ -24,8 +24,8 @@ def wrong_counts(description: Mapping[str, Any], crops: pa.Table, rejected: pa.T
             yield f"dataset.json: {description['crops'][name]} crops {name}, {count} are there"
     constants = {"rate": RATE, "leads": list(LEADS), "unit": "uV", "classes": list(CLASS_NAMES)}
     counts = {
-        "splits": _counted(crops["split"]),
-        "rejected": _counted(rejected["reason"]),
+        "splits": occurrences(crops["split"]),
+        "rejected": occurrences(rejected["reason"]),
         "recordings": len(pc.unique(crops["record"])),
     }
     for name, value in (constants | counts).items():
@@ -42,8 +42,9 @@ def wrong_counts(description: Mapping[str, Any], crops: pa.Table, rejected: pa.T
             yield f"crops.parquet: crops of the split {split} in {file}"
 
 
-def _counted(values: pa.ChunkedArray) -> dict[str, int]:
-    return {pair["values"]: pair["counts"] for pair in values.value_counts().to_pylist()}
+def occurrences(values: pa.ChunkedArray) -> dict[str, int]:
+    """How often each value stands there, in their order."""
+    return dict(sorted((pair["values"], pair["counts"]) for pair in values.value_counts().to_pylist()))
 
 
 def wrong_columns(name: str, view: View) -> Iterator[str]:

@@ -16,6 +16,7 @@ from data_tools.crops import LEADS, RATE
 from data_tools.labels import CLASS_NAMES
 from data_tools.names import FORMAT
 from data_tools.pack import Packed
+from data_tools.promises import occurrences
 from data_tools.views import Stretches
 from data_tools.writers import write_zarr_metadata
 
@@ -69,14 +70,10 @@ def tables(
 
 def zarr_metadata(data: Path, crops: pa.Table, crops_per_shard: int, scratch: Path) -> None:
     """zarr writes it to `scratch`, where it may be interrupted."""
-    for split, count in _counted(crops["split"]).items():
+    for split, count in occurrences(crops["split"]).items():
         shutil.rmtree(scratch, ignore_errors=True)
         write_zarr_metadata(scratch, count, crops_per_shard)
         (scratch / "zarr.json").replace(data / f"{split}.zarr" / "zarr.json")
-
-
-def _counted(values: pa.ChunkedArray) -> dict[str, int]:
-    return dict(sorted((pair["values"], pair["counts"]) for pair in values.value_counts().to_pylist()))
 
 
 def describe(
@@ -111,10 +108,10 @@ def describe(
         "versions": {"leadwise": __version__} | {name: version(name) for name in ("numpy", "scipy", "wfdb")},
         "crops": {"in": crops_in, "kept": len(crops), "rejected": len(rejected)},
         "recordings": len(pc.unique(crops["record"])),
-        "rejected": _counted(rejected["reason"]),
+        "rejected": occurrences(rejected["reason"]),
         "seconds_left_over": counts.pop("samples left over", 0) / RATE,
         "found": {name: count for name, count in sorted(counts.items()) if count},
-        "splits": _counted(crops["split"]),
+        "splits": occurrences(crops["split"]),
         "views": {path.name: len(np.load(path / "crop.npy", mmap_mode="r")) for path in sorted(data.glob("views/*"))},
         "files": shards,
         "tables": [
