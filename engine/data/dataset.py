@@ -1,0 +1,269 @@
+"""A view of one or several dataset folders as numbered samples, which are mapped, never loaded.
+
+The samples are numbered as they are stored, folder after folder and file after file.
+"""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from engine.data.cache import CacheFolder, RemoteFolder
+from engine.data.chance import LEADS, RATE, SEGMENT
+from engine.data.storage import REMEDY, File, LocalFolder, Storage, mapped
+
+FORMAT = 1
+TRAINING_VIEWS = ("pretrain", "diagnosis-train", "identification-train")
+_FRAME = 2 * len(LEADS)  # bytes of one sample of all leads
+_COLUMNS = ("file", "offset", "samples", "lead_mask", "identity", "classes", "crop")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the samples of a batch."""
+
+    file: NDArray[np.int64]  # [n], of the dataset
+    offset: NDArray[np.int64]  # [n], byte of the file
+    present: NDArray[np.bool_]  # [n, segments, 12], the leads that are there
+    identity: NDArray[np.int64]  # [n], different over folders
+    classes: NDArray[np.uint32]  # [n], bit i: class i
+
+
+class Folder:
+    """The rows of one view of one dataset folder."""
+
+    def __init__(self, storage: Storage, view: str, verify: bool) -> None:
+        self.storage = storage
+        text = storage.description()
+        self.fingerprint = hashlib.sha256(text).hexdigest()
+        self._description = _understood(text, storage.where)
+        self.classes: list[str] = self._description["classes"]
+        self.files = [_file(entry) for entry in self._description["files"]]
+        self._tables = {entry["name"]: _file(entry) for entry in self._description["tables"]}
+        if view not in self._description["views"]:
+            there = ", ".join(sorted(self._description["views"]))
+            raise ValueError(f"{storage.where} has no view {view!r}; it has {there} (data_tools.shard --views)")
+        storage.check([*self.files, *self._tables.values()], verify)
+        self._columns = {name: self._column(view, name) for name in _COLUMNS}
+        self._rows: NDArray[np.intp] | None = None  # those that are used, in the order of the files; none: all
+        file = self._columns["file"]
+        if (file[1:] < file[:-1]).any():
+            self._rows = np.argsort(file, kind="stable")
+        if not len(self):
+            raise ValueError(f"{storage.where}: the view {view!r} is empty")
+        self.samples = int(self._columns["samples"][0])
+        assert (self._columns["samples"] == self.samples).all()
+        self.identities = int(self._columns["identity"].max()) + 1
+
+    def __len__(self) -> int:
+        return len(self._columns["file"]) if self._rows is None else len(self._rows)
+
+    def column(self, name: str, rows: NDArray[np.int64]) -> NDArray:
+        return self._columns[name][rows if self._rows is None else self._rows[rows]]
+
+    def counts(self) -> NDArray[np.int64]:
+        """Rows of each file."""
+        file = self._columns["file"] if self._rows is None else self._columns["file"][self._rows]
+        return np.diff(np.searchsorted(file, np.arange(len(self.files) + 1)))
+
+    def crops(self, *columns: str) -> pa.Table:
+        with self.storage.local(self._tables["crops.parquet"]) as path:
+            return pq.read_table(path, columns=list(columns))
+
+    def keys(self, rows: NDArray[np.int64]) -> list[str]:
+        keys: list[str] = self.crops("key")["key"].take(self.column("crop", rows)).to_pylist()
+        return keys
+
+    def held_out(self) -> pa.Array:
+        """The contents of the segments of splits that this view takes nothing from."""
+        crops = self.crops("split", "content")
+        used = pc.unique(crops["split"].take(np.unique(self._columns["crop"])))
+        return pc.unique(pc.list_flatten(crops.filter(pc.invert(pc.is_in(crops["split"], used)))["content"]))
+
+    def leave_out(self, contents: pa.Array) -> None:
+        """The rows of crops in which one of these contents stands."""
+        content = self.crops("content")["content"].combine_chunks()
+        found = pc.is_in(pc.list_flatten(content), contents).to_numpy(zero_copy_only=False)
+        crops = pc.list_parent_indices(content).to_numpy()[found]
+        if len(crops):
+            rows = np.arange(len(self._columns["crop"])) if self._rows is None else self._rows
+            self._rows = rows[~np.isin(self._columns["crop"][rows], crops)]
+
+    def _column(self, view: str, name: str) -> NDArray:
+        with self.storage.local(self._tables[f"views/{view}/{name}.npy"]) as path:
+            column: NDArray = np.load(path, mmap_mode="r", allow_pickle=False)
+            return column
+
+
+class Dataset:
+    """`pairs`: a sample is a crop with its two segments; else it is one segment. `maps`: files mapped at a time."""
+
+    def __init__(self, folders: Sequence[Folder], pairs: bool, maps: int) -> None:
+        self.folders = folders
+        self.segments = 2 if pairs else 1
+        for folder in folders:
+            if pairs and folder.samples != 2 * SEGMENT:
+                raise ValueError(f"{folder.storage.where}: pairs are asked of a view of single segments")
+            if folder.classes != folders[0].classes:
+                raise ValueError(f"{folder.storage.where} has other classes than {folders[0].storage.where}")
+        self._samples_of_row = [folder.samples // (self.segments * SEGMENT) for folder in folders]
+        sizes = [len(folder) * each for folder, each in zip(folders, self._samples_of_row, strict=True)]
+        self._ends = np.cumsum(sizes)
+        self._first_file = np.cumsum([0, *(len(folder.files) for folder in folders)])
+        self._first_identity = np.cumsum([0, *(folder.identities for folder in folders)])
+        self.counts = np.concatenate(
+            [folder.counts() * each for folder, each in zip(folders, self._samples_of_row, strict=True)]
+        )
+        self._maps: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
+        self._most_maps = maps
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    @property
+    def identities(self) -> int:
+        return int(self._first_identity[-1])
+
+    @property
+    def classes(self) -> list[str]:
+        return self.folders[0].classes
+
+    @property
+    def fingerprints(self) -> list[str]:
+        """Of the contents, wherever the folders lie."""
+        return [folder.fingerprint for folder in self.folders]
+
+    def rows(self, samples: NDArray[np.int64]) -> Rows:
+        n = len(samples)
+        rows = Rows(
+            np.empty(n, np.int64),
+            np.empty(n, np.int64),
+            np.empty((n, self.segments, len(LEADS)), bool),
+            np.empty(n, np.int64),
+            np.empty(n, np.uint32),
+        )
+        for number, folder, here, row, half in self._parts(samples):
+            rows.file[here] = folder.column("file", row) + self._first_file[number]
+            rows.offset[here] = folder.column("offset", row) + half * (SEGMENT * _FRAME)
+            mask = folder.column("lead_mask", row)
+            mask = mask if self.segments == 2 else np.take_along_axis(mask, half[:, None], 1)
+            rows.present[here] = mask[..., None] >> np.arange(len(LEADS)) & 1
+            rows.identity[here] = folder.column("identity", row) + self._first_identity[number]
+            rows.classes[here] = folder.column("classes", row)
+        return rows
+
+    def signals(self, rows: Rows) -> list[NDArray[np.int16]]:
+        """Of each row [segments, SEGMENT, 12] in uV: parts of the mapped files themselves, nothing is copied."""
+        shape = (self.segments, SEGMENT, len(LEADS))
+        count = self.segments * SEGMENT * len(LEADS)
+        return [
+            np.frombuffer(self._map(file), "<i2", count, offset).reshape(shape)
+            for file, offset in zip(rows.file.tolist(), rows.offset.tolist(), strict=True)
+        ]
+
+    def keys(self, samples: NDArray[np.int64]) -> list[str]:
+        """What crops.parquet calls the crops of the samples."""
+        keys = np.empty(len(samples), object)
+        for _, folder, here, row, _ in self._parts(samples):
+            keys[here] = folder.keys(row)
+        return list(keys)
+
+    def ahead(self, files: NDArray[np.intp]) -> None:
+        folder_of = np.searchsorted(self._first_file, files, side="right") - 1
+        for number in np.unique(folder_of).tolist():
+            folder = self.folders[number]
+            mine = files[folder_of == number] - self._first_file[number]
+            folder.storage.ahead([folder.files[file] for file in mine.tolist()])
+
+    def _parts(
+        self, samples: NDArray[np.int64]
+    ) -> list[tuple[int, Folder, NDArray[np.intp], NDArray[np.int64], NDArray[np.int64]]]:
+        """By folder: its number, it, which of the samples are its, their rows, and their segments of these."""
+        number_of = np.searchsorted(self._ends, samples, side="right")
+        parts = []
+        for number in np.unique(number_of).tolist():
+            here = np.flatnonzero(number_of == number)
+            first = int(self._ends[number - 1]) if number else 0
+            row, half = np.divmod(samples[here] - first, self._samples_of_row[number])
+            parts.append((number, self.folders[number], here, row, half))
+        return parts
+
+    def _map(self, file: int) -> NDArray[np.uint8]:
+        if file in self._maps:
+            self._maps.move_to_end(file)
+            return self._maps[file]
+        number = int(np.searchsorted(self._first_file, file, side="right")) - 1
+        folder = self.folders[number]
+        with folder.storage.local(folder.files[file - int(self._first_file[number])]) as path:
+            self._maps[file] = mapped(path)
+        if len(self._maps) > self._most_maps:
+            self._maps.popitem(last=False)
+        return self._maps[file]
+
+
+def open_dataset(
+    paths: Sequence[str],
+    view: str,
+    *,
+    pairs: bool = False,
+    verify: bool = False,
+    window: int = 8,
+    cache: Path = Path("~/.cache/leadwise"),
+    cache_bytes: int = 64 << 30,
+) -> Dataset:
+    """`view` of all folders as one. `verify`: contents too, not only sizes. `window`: files an order shuffles at once.
+    Addresses with :// are fetched into `cache`."""
+    shared = CacheFolder(cache.expanduser(), cache_bytes) if any("://" in path for path in paths) else None
+    folders = [Folder(_storage(path, shared), view, verify) for path in paths]
+    if len(folders) > 1 and view in TRAINING_VIEWS:
+        _hold_out_everywhere(folders)
+    if shared is not None:
+        sizes = sorted((file.bytes for folder in folders for file in folder.files), reverse=True)
+        wanted = sum(sizes[: 2 * window])
+        if wanted > cache_bytes:
+            held, needed = cache_bytes / 1e9, wanted / 1e9
+            raise ValueError(
+                f"the cache holds {held:.1f} GB, and two windows of {window} files are {needed:.1f} GB:"
+                " allow it more, or shuffle over fewer files (data.cache_gb, data.window)"
+            )
+    return Dataset(folders, pairs, maps=2 * window)
+
+
+def _storage(path: str, cache: CacheFolder | None) -> Storage:
+    if "://" not in path:
+        return LocalFolder(path)
+    assert cache is not None
+    return RemoteFolder(path.rstrip("/"), cache)
+
+
+def _understood(text: bytes, where: str) -> dict[str, Any]:
+    try:
+        description: dict[str, Any] = json.loads(text)
+    except ValueError as failure:
+        raise ValueError(f"{where}/dataset.json is no JSON; {REMEDY}") from failure
+    expected = {"format": FORMAT, "rate": RATE, "leads": list(LEADS), "unit": "uV"}
+    for name, value in expected.items():
+        if description.get(name) != value:
+            raise ValueError(f"{where}/dataset.json: {name} is {description.get(name)!r}, which should be {value!r}")
+    return description
+
+
+def _file(entry: dict[str, Any]) -> File:
+    return File(entry["name"], entry["bytes"], entry["sha256"])
+
+
+def _hold_out_everywhere(folders: Sequence[Folder]) -> None:
+    """What one folder holds out, by content, no other may train on."""
+    for folder in folders:
+        folder.leave_out(pa.concat_arrays([other.held_out() for other in folders if other is not folder]))
+        if not len(folder):
+            raise ValueError(f"{folder.storage.where}: all of it is held out in another of the datasets")

@@ -1,0 +1,203 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from data_tools.crops import LEADS as DATA_LEADS
+from data_tools.names import FORMAT as DATA_FORMAT
+from data_tools.names import VIEWS
+from engine.data.chance import LEADS
+from engine.data.dataset import FORMAT, TRAINING_VIEWS, Dataset, open_dataset
+from tests.engine.data.conftest import shard
+from tests.recordings import noise, write
+
+
+def copy(dataset: Path, to: Path) -> Path:
+    return Path(shutil.copytree(dataset, to / "copy"))
+
+
+def contents(dataset: Dataset) -> set[bytes]:
+    samples = np.arange(len(dataset))
+    return {segment.tobytes() for crop in dataset.signals(dataset.rows(samples)) for segment in crop}
+
+
+def test_the_two_halves_agree_on_the_contract() -> None:
+    assert list(LEADS) == list(DATA_LEADS)
+    assert FORMAT == DATA_FORMAT
+    assert set(TRAINING_VIEWS) <= {view for views in VIEWS.values() for view in views}
+
+
+@pytest.mark.parametrize("view", ["pretrain", "diagnosis-train", "identification-valid", "identification-gallery"])
+def test_samples_are_what_crops_parquet_says(dataset: Path, view: str) -> None:
+    opened = open_dataset([str(dataset)], view, pairs=view == "pretrain")
+    rows = opened.rows(np.arange(len(opened)))
+    signals, keys = opened.signals(rows), opened.keys(np.arange(len(opened)))
+    crops = {crop["key"]: crop for crop in pq.read_table(dataset / "crops.parquet").to_pylist()}
+    stored = {
+        key: np.fromfile(dataset / crop["file"], "<i2", 12 * crop["samples"], offset=crop["offset"])
+        for key, crop in crops.items()
+    }
+    for number, (key, signal) in enumerate(zip(keys, signals, strict=True)):
+        assert signal.shape == (opened.segments, 2500, 12)
+        whole = stored[key].reshape(-1, 12)
+        flat = signal.reshape(-1, 12)
+        starts = [start for start in range(len(whole) - len(flat) + 1) if (whole[start] == flat[0]).all()]
+        assert any((whole[start : start + len(flat)] == flat).all() for start in starts)
+        masks = [sum(1 << lead for lead in np.flatnonzero(present)) for present in rows.present[number]]
+        assert set(masks) <= set(crops[key]["lead_mask"])
+        assert rows.classes[number] == crops[key]["classes"]
+    subjects = [crops[key]["patient"] or crops[key]["record"] for key in keys]
+    assert len(set(zip(subjects, rows.identity.tolist(), strict=True))) == len(set(subjects)) == opened.identities
+
+
+def test_pairs_and_their_segments(dataset: Path) -> None:
+    pairs = open_dataset([str(dataset)], "pretrain", pairs=True)
+    segments = open_dataset([str(dataset)], "pretrain")
+    assert len(segments) == 2 * len(pairs) and (segments.counts == 2 * pairs.counts).all()
+    whole = pairs.signals(pairs.rows(np.arange(len(pairs))))
+    single = segments.signals(segments.rows(np.arange(len(segments))))
+    assert all((whole[n // 2][n % 2] == single[n][0]).all() for n in range(len(segments)))
+    assert pairs.counts.sum() == len(pairs)
+
+
+def test_nothing_is_copied(dataset: Path) -> None:
+    opened = open_dataset([str(dataset)], "pretrain", pairs=True)
+    signal = opened.signals(opened.rows(np.array([3])))[0]
+    assert not signal.flags.owndata and not signal.flags.writeable
+
+
+def test_tar_and_zarr_hold_the_same_samples(dataset: Path, zarr_dataset: Path) -> None:
+    for view in ("pretrain", "diagnosis-valid"):
+        tar, zarr = (open_dataset([str(path)], view) for path in (dataset, zarr_dataset))
+        assert sorted(tar.keys(np.arange(len(tar)))) == sorted(zarr.keys(np.arange(len(zarr))))
+        assert contents(tar) == contents(zarr)
+
+
+class TestDamage:
+    """Each is found before training starts, and said in one line."""
+
+    def test_a_missing_file(self, dataset: Path, tmp_path: Path) -> None:
+        broken = copy(dataset, tmp_path)
+        (broken / "train" / "shard-000001.tar").unlink()
+        with pytest.raises(ValueError, match=r"shard-000001.tar is missing; restore it, or make the dataset again"):
+            open_dataset([str(broken)], "pretrain")
+
+    def test_a_truncated_file(self, dataset: Path, tmp_path: Path) -> None:
+        broken = copy(dataset, tmp_path)
+        path = broken / "train" / "shard-000000.tar"
+        path.write_bytes(path.read_bytes()[:-512])
+        with pytest.raises(ValueError, match=rf"{path} has \d+ bytes instead of \d+; restore it"):
+            open_dataset([str(broken)], "pretrain")
+
+    def test_a_flipped_byte_where_it_is_asked_for(self, dataset: Path, tmp_path: Path) -> None:
+        broken = copy(dataset, tmp_path)
+        path = broken / "train" / "shard-000000.tar"
+        data = bytearray(path.read_bytes())
+        data[5000] ^= 1
+        path.write_bytes(data)
+        open_dataset([str(broken)], "pretrain")
+        with pytest.raises(ValueError, match=rf"{path} is damaged"):
+            open_dataset([str(broken)], "pretrain", verify=True)
+        open_dataset([str(dataset)], "pretrain", verify=True)
+
+    @pytest.mark.parametrize("column", ["offset", "crop"])
+    def test_a_truncated_view(self, dataset: Path, tmp_path: Path, column: str) -> None:
+        broken = copy(dataset, tmp_path)
+        path = broken / "views" / "pretrain" / f"{column}.npy"
+        path.write_bytes(path.read_bytes()[:-8])
+        with pytest.raises(ValueError, match=rf"{column}.npy has \d+ bytes"):
+            open_dataset([str(broken)], "pretrain")
+
+    def test_no_dataset(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="there is no such folder"):
+            open_dataset([str(tmp_path / "nowhere")], "pretrain")
+        with pytest.raises(ValueError, match="is no dataset folder: it has no dataset.json"):
+            open_dataset([str(tmp_path)], "pretrain")
+
+    def test_a_description_that_is_none(self, dataset: Path, tmp_path: Path) -> None:
+        broken = copy(dataset, tmp_path)
+        (broken / "dataset.json").write_text("{")
+        with pytest.raises(ValueError, match=r"dataset.json is no JSON"):
+            open_dataset([str(broken)], "pretrain")
+
+    def test_another_format(self, dataset: Path, tmp_path: Path) -> None:
+        broken = copy(dataset, tmp_path)
+        description = json.loads((broken / "dataset.json").read_text()) | {"format": 2}
+        (broken / "dataset.json").write_text(json.dumps(description))
+        with pytest.raises(ValueError, match="format is 2, which should be 1"):
+            open_dataset([str(broken)], "pretrain")
+
+    def test_a_view_that_is_not_there(self, dataset: Path) -> None:
+        with pytest.raises(ValueError, match="has no view 'pretrian'; it has diagnosis-test, .* --views"):
+            open_dataset([str(dataset)], "pretrian")
+
+    def test_pairs_of_a_view_of_segments(self, dataset: Path) -> None:
+        with pytest.raises(ValueError, match="pairs are asked of a view of single segments"):
+            open_dataset([str(dataset)], "diagnosis-train", pairs=True)
+
+
+def test_a_changed_dataset_has_another_fingerprint(dataset: Path, zarr_dataset: Path, tmp_path: Path) -> None:
+    moved = copy(dataset, tmp_path)
+    assert open_dataset([str(moved)], "pretrain").fingerprints == open_dataset([str(dataset)], "pretrain").fingerprints
+    assert (
+        open_dataset([str(zarr_dataset)], "pretrain").fingerprints
+        != open_dataset([str(moved)], "pretrain").fingerprints
+    )
+
+
+@pytest.fixture(scope="module")
+def other(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hospital's folder: 30 recordings of its own, and some of the public archive, under other names, by content."""
+    raw = tmp_path_factory.mktemp("hospital")
+    for number in range(30):
+        write(raw, f"own{number}", noise(9000 + number))
+    for number in range(1, 13):
+        write(raw, f"cpsc{number}", noise(number, 5000 + 2500 * (number % 4)))
+    for number in range(1, 27):
+        write(raw, f"ptbxl{number}", noise(400 + number))
+    return shard(raw, tmp_path_factory.mktemp("other") / "set")
+
+
+def test_what_one_folder_holds_out_no_other_trains_on(dataset: Path, other: Path) -> None:
+    together = open_dataset([str(dataset), str(other)], "pretrain", pairs=True)
+    alone = [open_dataset([str(path)], "pretrain", pairs=True) for path in (dataset, other)]
+    assert len(together) < len(alone[0]) + len(alone[1])
+    trained = contents(together)
+    held_out = set()
+    for path in (dataset, other):
+        crops = pq.read_table(path / "crops.parquet").to_pylist()
+        for crop in crops:
+            if crop["split"] != "train":
+                data = np.fromfile(path / crop["file"], "<i2", 12 * crop["samples"], offset=crop["offset"])
+                held_out |= {segment.tobytes() for segment in data.reshape(-1, 2500, 12)}
+    assert len(held_out & (contents(alone[0]) | contents(alone[1]))) > 10  # what the check is for
+    assert not trained & held_out
+    # No more than that is left out.
+    assert trained == {
+        segment.tobytes()
+        for one in alone
+        for crop in one.signals(one.rows(np.arange(len(one))))
+        if not {segment.tobytes() for segment in crop} & held_out
+        for segment in crop
+    }
+
+
+def test_several_folders_are_numbered_one_after_another(dataset: Path, other: Path) -> None:
+    together = open_dataset([str(dataset), str(other)], "pretrain-valid", pairs=True)
+    alone = [open_dataset([str(path)], "pretrain-valid", pairs=True) for path in (dataset, other)]
+    assert len(together) == len(alone[0]) + len(alone[1])
+    assert together.keys(np.arange(len(together))) == [key for one in alone for key in one.keys(np.arange(len(one)))]
+    rows = together.rows(np.arange(len(together)))
+    assert len(set(rows.identity.tolist())) == together.identities == sum(one.identities for one in alone)
+    shuffled = np.random.default_rng(0).permutation(len(together))
+    again = together.signals(together.rows(shuffled))
+    straight = together.signals(rows)
+    assert all((again[place] == straight[number]).all() for place, number in enumerate(shuffled))
+
+
+def test_the_same_folder_twice_holds_nothing_out(dataset: Path) -> None:
+    twice = open_dataset([str(dataset), str(dataset)], "pretrain")
+    assert len(twice) == 2 * len(open_dataset([str(dataset)], "pretrain"))
