@@ -43,14 +43,15 @@ class CacheFolder:
         with open(path.with_suffix(".lock"), "a") as lock:
             flock(lock, LOCK_EX)
             if not path.is_file() or path.stat().st_size != file.bytes:
-                self._make_room(file.bytes)
                 unfinished = path.with_suffix(".partial")
+                self._reserve(unfinished, file.bytes)
                 fetch(unfinished)
                 unfinished.replace(path)
             path.touch()  # the least lately used go first
             yield path
 
-    def _make_room(self, wanted: int) -> None:
+    def _reserve(self, unfinished: Path, wanted: int) -> None:
+        """A file of `wanted` bytes, yet to be written, after what goes for it."""
         with open(self._folder / "evict.lock", "a") as lock:
             flock(lock, LOCK_EX)
             held = sorted(self._held())
@@ -58,6 +59,8 @@ class CacheFolder:
             for _, size, path in held:
                 if total + wanted > self._limit and _removed(path):
                     total -= size
+            with open(unfinished, "wb") as reserved:
+                reserved.truncate(wanted)
 
     def _held(self) -> Iterator[tuple[float, int, Path]]:
         """The time of last use, bytes and path of each file."""
@@ -121,7 +124,7 @@ class RemoteFolder:
         url = f"{self._root}/{file.name}"
         for attempt in range(_ATTEMPTS):
             sha256 = hashlib.sha256()
-            with open(path, "wb") as out:
+            with open(path, "r+b") as out:
                 for start in range(0, file.bytes, _BLOCK):
                     stop = min(start + _BLOCK, file.bytes)
                     block = self._patiently(url, partial(self._block, url, start, stop))
