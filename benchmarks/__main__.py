@@ -34,18 +34,18 @@ def main() -> None:
     of_believable.add_argument("--source", type=Path, help="an archive of real recordings to compare with")
     of_believable.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     of_loader = commands.add_parser("loader", help="dataset folder to augmented tensors, beside three other ways")
-    of_loader.add_argument("--recordings", type=int, default=32_000)
-    of_loader.add_argument("--repeats", type=int, default=5)
+    of_loader.add_argument("--recordings", type=int, default=16_000)
+    of_loader.add_argument("--repeats", type=int, default=3)
     of_loader.add_argument("--source", type=Path, help="repeat the 10 s recordings of this archive")
     of_loader.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
-    of_loader.add_argument("--quick", action="store_true", help="4,000 recordings, 3 repeats")
+    of_loader.add_argument("--quick", action="store_true", help="4,000 recordings, 1 repeat")
     of_loader.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     chosen = parser.parse_args()
     if chosen.name == "believable":
         print(believable.run(chosen.patients, chosen.source, chosen.out).read_text())
         return
     if chosen.name == "loader":
-        recordings, repeats = (4000, 3) if chosen.quick else (chosen.recordings, chosen.repeats)
+        recordings, repeats = (4000, 1) if chosen.quick else (chosen.recordings, chosen.repeats)
         print(loader.run(recordings, repeats, chosen.source, chosen.scratch, chosen.out).read_text())
         return
     recordings, repeats = (500, 3) if chosen.quick else (chosen.recordings, chosen.repeats)

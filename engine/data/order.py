@@ -5,12 +5,12 @@ window are shuffled among each other. So files are read in long runs, which cold
 next ones are known ahead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from engine.data.philox import Purpose, permutation
 
@@ -28,10 +28,10 @@ class Order:
     """`counts`: samples of each file, which lie one after another. `weights`: how often an epoch takes each sample of
     a file; where that is no whole number, the next epoch goes on where this one stopped."""
 
-    def __init__(self, counts: Sequence[int], seed: int, window: int, weights: Sequence[float] | None = None) -> None:
+    def __init__(self, counts: ArrayLike, seed: int, window: int, weights: ArrayLike = 1.0) -> None:
         self.counts = np.asarray(counts, np.int64)
         self.first = np.cumsum(self.counts) - self.counts  # the sample a file begins with
-        shares = np.rint(self.counts * np.asarray(weights if weights is not None else 1.0)).astype(np.int64)
+        shares = np.rint(self.counts * np.asarray(weights)).astype(np.int64)
         self.taken = np.where(self.counts > 0, np.maximum(shares, 1), 0)  # samples of each file in one epoch
         self.epoch_length = int(self.taken.sum())
         self.seed = seed
