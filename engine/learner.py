@@ -103,11 +103,11 @@ class Learner(nn.Module):
             uniform = torch.rand(shape, device=weights.device) if draws.negatives is None else draws.negatives
             logits = local.drawn(logits, uniform, weights)
             loss = local.mean_of_tokens(local.info_nce(logits), weights)
-        shares = local.code_shares(quantized.logits.softmax(-1), weights, self.ranks)
+        shares = local.probable_codes(quantized.logits, weights, self.ranks)
         perplexity = local.perplexity(shares)
         diversity = local.diversity(perplexity, shares.numel())
         penalty = local.feature_penalty(encoded.convolved)
-        chosen = local.perplexity(local.code_shares(quantized.chosen, weights, self.ranks))
+        best = local.perplexity(local.best_codes(quantized.logits, weights, self.ranks))
         watched = local.local_metrics(logits, weights)
         metrics |= {
             "local": loss.detach(),
@@ -117,7 +117,7 @@ class Learner(nn.Module):
             "diversity": diversity.detach(),
             "feature_penalty": penalty.detach(),
             "probability_perplexity": perplexity.detach(),
-            "code_perplexity": chosen.detach(),
+            "code_perplexity": best,
         }
         return loss + DIVERSITY * diversity + FEATURE_PENALTY * penalty
 

@@ -2,14 +2,18 @@ from pathlib import Path
 
 import pytest
 
-REALDATA = Path(__file__).parents[2] / "shared" / "realdata"
+SHARED = Path(__file__).parents[2] / "shared"
+REALDATA = SHARED / "realdata"
+PARITY = SHARED / "reference" / "parity.npz"
+_NEEDED = {"realdata": ("real recordings are", REALDATA), "parity": ("the reference's outputs are", PARITY)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not REALDATA.is_dir():
-        for item in items:
-            if item.get_closest_marker("realdata"):
-                item.add_marker(pytest.mark.skip(reason=f"real recordings are not there: {REALDATA}"))
+    for marker, (what, path) in _NEEDED.items():
+        if not path.exists():
+            for item in items:
+                if item.get_closest_marker(marker):
+                    item.add_marker(pytest.mark.skip(reason=f"{what} not there: {path}"))
 
 
 @pytest.fixture(scope="session")

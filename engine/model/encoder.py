@@ -24,6 +24,7 @@ class Encoder(nn.Module):
     def __init__(self, sizes: Sizes, recipe: Recipe = "paper", drop: Dropout = PRETRAINING) -> None:
         super().__init__()
         self.sizes = sizes
+        self.recipe = recipe
         self.drop = drop
         self.convolutions = ConvStack(sizes, recipe)
         self.feature_norm = nn.LayerNorm(sizes.conv_dim)
@@ -57,7 +58,8 @@ class Encoder(nn.Module):
         keys = None
         if lengths is not None:
             keys = valid_tokens(lengths, x.shape[1], self.sizes)
-            x = x * keys.unsqueeze(-1)
+            if self.recipe == "paper":  # the reference lets padding into the positional convolution of its neighbours
+                x = x * keys.unsqueeze(-1)
         x = x + F.gelu(self.positional(x))
         x = self._dropout(self.norm(x), self.drop.residual)
         for layer in self.layers:

@@ -13,8 +13,7 @@ from engine.precision import at_least_float32
 class Quantized(NamedTuple):
     vectors: Tensor  # [segments, slots, contrast_dim]
     codes: Tensor  # [segments, slots]: equal where every group chose alike
-    chosen: Tensor  # [segments, slots, groups, codes]: a one in each group, float32
-    logits: Tensor  # the same shape, float32
+    logits: Tensor  # [segments, slots, groups, codes], float32
 
 
 def gumbel_temperature(updates: int) -> float:
@@ -45,7 +44,7 @@ class Quantizer(nn.Module):
         # A product with a one in every row is a look-up, and its gradient needs no [slots, codes, dim] in memory.
         vectors = torch.einsum("smgv,gvd->smgd", chosen.to(self.codebook.dtype), self.codebook).flatten(-2)
         places = self.codes ** torch.arange(self.groups, device=index.device)
-        return Quantized(vectors, (index * places).sum(-1), chosen.detach(), logits)
+        return Quantized(vectors, (index * places).sum(-1), logits)
 
 
 def gumbel_noise(like: Tensor) -> Tensor:

@@ -80,14 +80,24 @@ def local_metrics(of: Logits, weights: Tensor) -> LocalMetrics:
     )
 
 
-def code_shares(of_tokens: Tensor, weights: Tensor, ranks: dist.ProcessGroup | None) -> Tensor:
-    """The mean over masked tokens of [segments, slots, groups, codes] -> [groups, codes]; over all `ranks` too."""
-    weights = weights.to(of_tokens.dtype)
-    total = torch.einsum("sm,smgv->gv", weights, of_tokens)
-    if ranks is None:
-        return total / weights.sum()
-    totals, counts = gathered(total.unsqueeze(0), ranks), gathered(weights.sum().unsqueeze(0), ranks)
-    return totals.sum(0) / counts.sum()
+def probable_codes(logits: Tensor, weights: Tensor, ranks: dist.ProcessGroup | None = None) -> Tensor:
+    """[segments, slots, groups, codes] -> [groups, codes]: the mean probability over masked tokens, of all `ranks`."""
+    total = torch.einsum("sm,smgv->gv", weights.to(logits.dtype), logits.softmax(-1))
+    return _shares(total, ranks)
+
+
+def best_codes(logits: Tensor, weights: Tensor, ranks: dist.ProcessGroup | None = None) -> Tensor:
+    """[segments, slots, groups, codes] -> [groups, codes]: how often each is the most probable one; no gradient."""
+    best = logits.detach().argmax(-1).flatten(0, 1).T  # [groups, all slots]
+    counts = logits.new_zeros(logits.shape[2:])
+    return _shares(counts.scatter_add(1, best, weights.to(counts.dtype).flatten().expand_as(best)), ranks)
+
+
+def _shares(total: Tensor, ranks: dist.ProcessGroup | None) -> Tensor:
+    """Every masked token has put 1 into each row of `total` [groups, codes]."""
+    if ranks is not None:
+        total = gathered(total.unsqueeze(0), ranks).sum(0)
+    return total / total.detach().sum(-1, keepdim=True)
 
 
 def perplexity(shares: Tensor) -> Tensor:
