@@ -1,10 +1,12 @@
-"""python -m benchmarks {shard,believable}"""
+"""python -m benchmarks {shard,believable,step}"""
 
 import argparse
 from pathlib import Path
 
-from benchmarks import believable, shard
+from benchmarks import believable, shard, step
 from benchmarks.processes import ROOT
+from engine.methods import SYSTEMS
+from engine.model.sizes import SIZES
 
 _EPILOG = """examples:
   python -m benchmarks shard --quick                                  a minute
@@ -33,7 +35,16 @@ def main() -> None:
     of_believable.add_argument("--patients", type=int, default=600)
     of_believable.add_argument("--source", type=Path, help="an archive of real recordings to compare with")
     of_believable.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    of_step = commands.add_parser("step", help="whole updates of pre-training, beside transformers' wav2vec 2.0")
+    of_step.add_argument("--size", default="base", choices=SIZES)
+    of_step.add_argument("--system", default="w2v_cmsc_rlm", choices=[n for n in SYSTEMS if n != "random_init"])
+    of_step.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
+    of_step.add_argument("--updates", type=int, default=5)
+    of_step.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     chosen = parser.parse_args()
+    if chosen.name == "step":
+        print(step.run(chosen.size, chosen.system, chosen.pairs, chosen.updates, chosen.out).read_text())
+        return
     if chosen.name == "believable":
         print(believable.run(chosen.patients, chosen.source, chosen.out).read_text())
         return
