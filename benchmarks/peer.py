@@ -1,5 +1,6 @@
 """`transformers`' Wav2Vec2ForPreTraining at Leadwise's sizes, with 12 leads for its first convolution."""
 
+from types import MethodType
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ class Peer(nn.Module):
         self.model = Wav2Vec2ForPreTraining(_config(sizes))
         extractor = self.model.wav2vec2.feature_extractor
         extractor.conv_layers[0].conv = nn.Conv1d(sizes.leads, sizes.conv_dim, 2, 2)
-        extractor.forward = _without_a_new_axis.__get__(extractor)
+        extractor.forward = MethodType(_without_a_new_axis, extractor)  # type: ignore[method-assign]
 
     def forward(self, batch: Tensor, mask: TimeMask, negatives: Tensor) -> Tensor:
         """`batch` [pairs, 2, samples, leads]; `negatives` [segments, tokens, 100], indices of tokens; -> its loss."""
@@ -50,7 +51,6 @@ def _config(sizes: Sizes) -> Wav2Vec2Config:
         conv_dim=(sizes.conv_dim,) * sizes.conv_blocks,
         conv_kernel=(2,) * sizes.conv_blocks,
         conv_stride=(2,) * sizes.conv_blocks,
-        num_feat_extract_layers=sizes.conv_blocks,
         conv_bias=True,
         feat_extract_norm="layer",
         num_conv_pos_embeddings=sizes.position_taps,

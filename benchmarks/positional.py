@@ -29,7 +29,8 @@ def fast_fourier(x: Tensor, weight: Tensor, groups: int) -> Tensor:
     shifted = F.pad(weight.float(), (0, length - taps)).roll(-(taps // 2), -1)
     kernel = torch.fft.rfft(shifted, length).conj().unflatten(0, (groups, -1)).permute(3, 0, 2, 1)
     product = (spectrum @ kernel).permute(2, 0, 1, 3).flatten(2)
-    return torch.fft.irfft(product, length, dim=1)[:, :tokens].to(x.dtype)
+    y: Tensor = torch.fft.irfft(product, length, dim=1)
+    return y[:, :tokens].to(x.dtype)
 
 
 FORMS: dict[str, Form] = {
@@ -42,40 +43,29 @@ FORMS: dict[str, Form] = {
 def measure(sizes: Sizes, segments: int, device: torch.device) -> list[dict[str, Any]]:
     x = torch.randn(segments, sizes.tokens(2500), sizes.dim, device=device)
     weight = torch.randn(sizes.dim, sizes.dim // sizes.position_groups, sizes.position_taps, device=device) * 0.02
-    gradient = torch.randn_like(x)
-    few = min(segments, 2)
+    groups, few = sizes.position_groups, min(segments, 2)
     rows = []
     for dtype in (torch.float32, torch.bfloat16):
-        exact = _run(direct, x[:few], weight, gradient[:few], sizes, torch.float64, rounded=dtype)
+        inputs = [tensor.to(dtype) for tensor in (x, weight, torch.randn_like(x))]
+        a_few = [inputs[0][:few], inputs[1], inputs[2][:few]]
+        exact = _forward_and_backward(direct, groups, *(tensor.double() for tensor in a_few))
         for name, form in FORMS.items():
-            found = _run(form, x[:few], weight, gradient[:few], sizes, dtype, rounded=dtype)
-            errors = [float((a - b).norm() / b.norm()) for a, b in zip(found, exact, strict=True)]
+            found = _forward_and_backward(form, groups, *a_few)
+            errors = [float((a.double() - b).norm() / b.norm()) for a, b in zip(found, exact, strict=True)]
             seconds = []
             for _ in range(_REPEATS):
                 wait(device)
                 begin = time.perf_counter()
-                _run(form, x, weight, gradient, sizes, dtype, rounded=dtype)
+                _forward_and_backward(form, groups, *inputs)
                 wait(device)
                 seconds.append(time.perf_counter() - begin)
-            rows.append(
-                {
-                    "form": name,
-                    "dtype": str(dtype).removeprefix("torch."),
-                    "seconds": statistics.median(seconds),
-                    "error": max(errors),
-                }
-            )
+            precision = str(dtype).removeprefix("torch.")
+            median = statistics.median(seconds)
+            rows.append({"form": name, "precision": precision, "seconds": median, "error": max(errors)})
     return rows
 
 
-def _run(
-    form: Form, x: Tensor, weight: Tensor, gradient: Tensor, sizes: Sizes, dtype: torch.dtype, rounded: torch.dtype
-) -> list[Tensor]:
-    """Output and both gradients in `dtype`, of inputs rounded to `rounded`."""
-    x, weight, gradient = (tensor.to(rounded).to(dtype) for tensor in (x, weight, gradient))
-    x.requires_grad_()
-    weight.requires_grad_()
-    y = form(x, weight, sizes.position_groups)
-    y.backward(gradient)
-    assert x.grad is not None and weight.grad is not None
-    return [tensor.detach().double() for tensor in (y, x.grad, weight.grad)]
+def _forward_and_backward(form: Form, groups: int, x: Tensor, weight: Tensor, gradient: Tensor) -> list[Tensor]:
+    x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
+    y = form(x, weight, groups)
+    return [y.detach(), *torch.autograd.grad(y, (x, weight), gradient)]

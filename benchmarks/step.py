@@ -160,5 +160,5 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         lines += ["", f"Peak memory: {figures['peak_bytes'] / 2**30:.1f} GiB."]
     lines += ["", "| positional convolution | precision | ms, forward and backward | error |", "|---|---|---|---|"]
     for row in figures["positional"]:
-        lines.append(f"| {row['form']} | {row['dtype']} | {row['seconds'] * 1e3:.0f} | {row['error']:.1e} |")
+        lines.append(f"| {row['form']} | {row['precision']} | {row['seconds'] * 1e3:.0f} | {row['error']:.1e} |")
     return [*lines, "", "Error: the largest relative one of output and both gradients, against direct float64."]

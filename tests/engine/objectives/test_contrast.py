@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ from torch import Tensor
 
 from engine.objectives import contrast
 
+Objective = Callable[[contrast.Pool], contrast.Contrast]
 IDENTITY = torch.tensor([0, 0, 1, 1, 2, 2, 0, 0])  # person 0 gives two pairs
 
 
@@ -47,8 +49,7 @@ def test_with_one_positive_each_the_two_are_the_same(vectors: Tensor) -> None:
 
 
 @pytest.mark.parametrize("objective", [contrast.nt_xent, contrast.multi_positive])
-def test_chance_is_the_loss_of_equal_vectors(objective: object) -> None:
-    assert callable(objective)
+def test_chance_is_the_loss_of_equal_vectors(objective: Objective) -> None:
     result = objective(contrast.pool(torch.ones(8, 5, dtype=torch.float64), IDENTITY))
     assert float(result.loss) == pytest.approx(float(result.chance), rel=1e-9)
 
@@ -67,11 +68,10 @@ def test_reference_by_hand(vectors: Tensor) -> None:
     assert float(result.chance) == pytest.approx(math.log(4))
 
 
-def test_gradients(vectors: Tensor) -> None:
-    for objective in (contrast.nt_xent, contrast.multi_positive):
-        assert torch.autograd.gradcheck(
-            lambda v: objective(contrast.pool(v, IDENTITY)).loss, (vectors.requires_grad_(),)
-        )
+@pytest.mark.parametrize("objective", [contrast.nt_xent, contrast.multi_positive])
+def test_gradients(objective: Objective, vectors: Tensor) -> None:
+    vectors.requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: objective(contrast.pool(v, IDENTITY)).loss, (vectors,))
 
 
 def test_the_references_norm_is_a_constant(vectors: Tensor) -> None:
@@ -96,8 +96,7 @@ def test_retrieval() -> None:
 
 
 @pytest.mark.parametrize("objective", [contrast.nt_xent, contrast.multi_positive])
-def test_finite_where_all_are_one_person_and_all_vectors_zero(objective: object) -> None:
-    assert callable(objective)
+def test_finite_where_all_are_one_person_and_all_vectors_zero(objective: Objective) -> None:
     vectors = torch.zeros(4, 3, requires_grad=True)
     result = objective(contrast.pool(vectors, torch.zeros(4, dtype=torch.int64)))
     result.loss.backward()
