@@ -30,7 +30,9 @@ class Sizes:
             ("code_groups", "contrast_dim"),
         ):
             if getattr(self, whole) % getattr(self, parts):
-                raise ValueError(f"{whole} = {getattr(self, whole)} cannot be divided by {parts}")
+                raise ValueError(
+                    f"{whole} = {getattr(self, whole)} cannot be divided by {parts} = {getattr(self, parts)}"
+                )
         if self.position_taps % 2:
             raise ValueError(f"position_taps = {self.position_taps} is odd")
 
