@@ -66,7 +66,8 @@ def run(size: str, system: str, pairs: int, updates: int, out: Path) -> Path:
     if device.type == "cuda":
         figures["peak_bytes"] = torch.cuda.max_memory_allocated(device)
     command = f"python -m benchmarks step --size {size} --system {system} --pairs {pairs} --updates {updates}"
-    return report.write(out, f"step-{size}-{figures['device'].replace(' ', '-')}", command, figures, _lines(figures))
+    on = f"-{figures['device'].replace(' ', '-')}" if device.type == "cuda" else ""
+    return report.write(out, f"step-{size}{on}", command, figures, _lines(figures))
 
 
 def _candidates(sizes: Sizes, system: str, pairs: int, device: torch.device) -> dict[str, Update]:

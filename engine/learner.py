@@ -23,9 +23,12 @@ class Draws(NamedTuple):
     negatives: Tensor | None = None  # [segments, slots, negatives], uniform: who is drawn (recipe `reference`)
 
 
+DRAWN_HERE = Draws()
+
+
 class Losses(NamedTuple):
     total: Tensor
-    metrics: dict[str, Tensor]  # scalars, detached, on the device
+    metrics: dict[str, Tensor]  # scalars, on the device
 
 
 class Learner(nn.Module):
@@ -61,7 +64,7 @@ class Learner(nn.Module):
         identity: Tensor,
         starts: Tensor | None,
         temperature: Tensor,
-        draws: Draws = Draws(),  # noqa: B008  (immutable)
+        draws: Draws = DRAWN_HERE,
     ) -> Losses:
         """`batch` [pairs, 2, samples, leads] in mV; `identity` [pairs]: of the record, or the patient where known.
 
@@ -71,14 +74,14 @@ class Learner(nn.Module):
         mask = None if starts is None else self._time_mask(starts, signal.shape[1], draws)
         masked = None if mask is None else mask.masked
         encoded = self.encoder(signal, masked, feature_gradient=FEATURE_GRADIENT)
-        losses: list[Tensor] = []
-        metrics: dict[str, Tensor] = {}
+        parts = []
         if self.system.local:
             assert mask is not None, "the local objective is over masked tokens"
-            losses.append(self._local(encoded, mask, temperature, draws, metrics))
+            parts.append(self._local(encoded, mask, temperature, draws))
         if self.system.contrast != "none":
-            losses.append(self._global(encoded.contexts, identity, metrics))
-        total = torch.stack(losses).sum()
+            parts.append(self._global(encoded.contexts, identity))
+        total = torch.stack([part.total for part in parts]).sum()
+        metrics = {name: value.detach() for part in parts for name, value in part.metrics.items()}
         return Losses(total, {"loss": total.detach(), **metrics})
 
     def _time_mask(self, starts: Tensor, samples: int, draws: Draws) -> TimeMask:
@@ -87,9 +90,7 @@ class Learner(nn.Module):
             return mask
         return thinned(mask, torch.rand_like(mask.weights) if draws.lots is None else draws.lots)
 
-    def _local(
-        self, encoded: Encoded, mask: TimeMask, temperature: Tensor, draws: Draws, metrics: dict[str, Tensor]
-    ) -> Tensor:
+    def _local(self, encoded: Encoded, mask: TimeMask, temperature: Tensor, draws: Draws) -> Losses:
         weights = mask.weights
         features = dropout(_at(mask.slots, encoded.features), self.drop.features, self.training)
         quantized = self.quantizer(features, temperature, draws.gumbel)
@@ -109,30 +110,30 @@ class Learner(nn.Module):
         penalty = local.feature_penalty(encoded.convolved)
         best = local.perplexity(local.best_codes(quantized.logits, weights, self.ranks))
         watched = local.local_metrics(logits, weights)
-        metrics |= {
-            "local": loss.detach(),
-            "local_chance": watched.chance.detach(),
-            "local_accuracy": watched.accuracy.detach(),
-            "local_counted": watched.counted.detach(),
-            "diversity": diversity.detach(),
-            "feature_penalty": penalty.detach(),
-            "probability_perplexity": perplexity.detach(),
+        metrics = {
+            "local": loss,
+            "local_chance": watched.chance,
+            "local_accuracy": watched.accuracy,
+            "local_counted": watched.counted,
+            "diversity": diversity,
+            "feature_penalty": penalty,
+            "probability_perplexity": perplexity,
             "code_perplexity": best,
         }
-        return loss + DIVERSITY * diversity + FEATURE_PENALTY * penalty
+        return Losses(loss + DIVERSITY * diversity + FEATURE_PENALTY * penalty, metrics)
 
-    def _global(self, contexts: Tensor, identity: Tensor, metrics: dict[str, Tensor]) -> Tensor:
+    def _global(self, contexts: Tensor, identity: Tensor) -> Losses:
         vectors = mean_over_time(contexts)  # [segments, dim]
         if self.recipe == "reference" and self.system.contrast == "cmsc":
             result = contrast.first_against_second(vectors.unflatten(0, (-1, 2)), identity)
         else:
             result = self._contrast(vectors, identity)
-        metrics |= {
-            "global": result.loss.detach(),
-            "global_chance": result.chance.detach(),
-            "pair_retrieval": result.retrieval.detach(),
+        metrics = {
+            "global": result.loss,
+            "global_chance": result.chance,
+            "pair_retrieval": result.retrieval,
         }
-        return result.loss
+        return Losses(result.loss, metrics)
 
     def _contrast(self, vectors: Tensor, identity: Tensor) -> contrast.Contrast:
         if self.system.contrast == "simclr":  # a segment's positive is its other view, and nothing else of its record

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.learner import Learner
+from engine.learner import Draws, Learner
 from engine.methods import DIVERSITY, FEATURE_GRADIENT, FEATURE_PENALTY, SYSTEMS
 from engine.model.encoder import Encoded, mean_over_time, valid_tokens
 from engine.model.masking import TimeMask, in_slots
@@ -99,12 +99,12 @@ class Forward:
         self.mask: TimeMask = in_slots(torch.from_numpy(arrays["in/mask_indices"]), MASKED)
         self.encoded: Encoded = learner.encoder(signal(arrays), self.mask.masked, feature_gradient=FEATURE_GRADIENT)
         at = self.mask.slots.unsqueeze(-1)
-        noise = temperature = None
+        self.noise, self.temperature = None, torch.tensor(2.0)
         if mode == "train_mask":
-            noise = torch.from_numpy(self.want["gumbel_noise"]).view(8, MASKED, 2, 20)
-            temperature = torch.tensor(float(self.want["gumbel_temp"]))
+            self.noise = torch.from_numpy(self.want["gumbel_noise"]).view(8, MASKED, 2, 20)
+            self.temperature = torch.tensor(float(self.want["gumbel_temp"]))
         features = self.encoded.features.gather(1, at.expand(-1, -1, 32))
-        self.quantized = learner.quantizer(features, temperature, noise)
+        self.quantized = learner.quantizer(features, self.temperature, self.noise)
         self.targets = learner.target_projection(self.quantized.vectors)
         self.contexts = learner.context_projection(self.encoded.contexts.gather(1, at.expand(-1, -1, 64)))
         every = local.logits(self.contexts, self.targets, self.quantized.codes, self.mask.weights)
@@ -159,10 +159,9 @@ def test_losses(forward: Forward) -> None:
     assert [float(found), tokens] == want["accuracy"].tolist()
 
 
-def test_gradients(forward: Forward, learner: Learner) -> None:
-    forward.total.backward()
+def check_gradients(learner: Learner, want: Arrays) -> None:
     prefix = "grad_over_ss/"
-    theirs = {name.removeprefix(prefix): torch.from_numpy(a) for name, a in forward.want.items() if prefix in name}
+    theirs = {name.removeprefix(prefix): torch.from_numpy(a) for name, a in want.items() if prefix in name}
     wanted = from_reference(theirs, SIZES)
     assert wanted.keys() == {name for name, _ in learner.named_parameters()}
     for name, parameter in learner.named_parameters():
@@ -171,14 +170,31 @@ def test_gradients(forward: Forward, learner: Learner) -> None:
         assert worst < 2e-3, (name, worst)
 
 
-def test_the_learner_adds_up_the_same(arrays: Arrays, learner: Learner) -> None:
-    """Its forward, from span starts to the total, is the steps above; only the draws are its own."""
-    # The recorded masks are unions of spans that were thinned; the same tokens come from spans of one token's start.
-    batch = signal(arrays).view(4, 2, 2500, 12)
-    starts = torch.from_numpy(np.stack([np.random.default_rng(row).choice(146, 10, replace=False) for row in range(8)]))
+def test_gradients(forward: Forward, learner: Learner) -> None:
+    forward.total.backward()
+    check_gradients(learner, forward.want)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_learner_itself(mode: str, learner: Learner, arrays: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From batch to total and gradients; only the recorded mask, which was thinned already, is put in its place."""
+    steps = Forward(learner, arrays, mode)
+    monkeypatch.setattr(learner, "_time_mask", lambda *_: steps.mask)
+    others = steps.negatives - (steps.negatives > torch.arange(MASKED).view(1, -1, 1)).long()
+    uniform = (others + 0.5) / (MASKED - 1)  # what draws them
     people = torch.from_numpy(arrays["in/patient_id"])[::2]
-    losses = learner(batch, people, starts, torch.tensor(2.0))
-    metrics = losses.metrics
-    parts = metrics["local"] + 0.1 * metrics["diversity"] + 10 * metrics["feature_penalty"] + metrics["global"]
-    torch.testing.assert_close(losses.total.detach(), parts)
-    agrees(metrics["feature_penalty"], arrays["eval_mask/features_pen"])
+    batch = signal(arrays).reshape(4, 2, 2500, 12)
+    draws = Draws(gumbel=steps.noise, negatives=uniform)
+    losses = learner(batch, people, torch.zeros(8, 10, dtype=torch.int64), steps.temperature, draws)
+    want = {
+        "loss": "total_loss_per_token",
+        "local": "local_loss_mean",
+        "global": "global_loss",
+        "feature_penalty": "features_pen",
+        "code_perplexity": "code_perplexity",
+        "probability_perplexity": "prob_perplexity",
+    }
+    for ours, theirs in want.items():
+        agrees(losses.metrics[ours].double(), steps.want[theirs].astype(np.float64))
+    losses.total.backward()
+    check_gradients(learner, steps.want)
