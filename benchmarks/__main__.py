@@ -1,10 +1,12 @@
-"""python -m benchmarks {shard,believable,loader}"""
+"""python -m benchmarks {shard,believable,loader,step}"""
 
 import argparse
 from pathlib import Path
 
-from benchmarks import believable, loader, shard
+from benchmarks import believable, loader, shard, step
 from benchmarks.processes import ROOT
+from engine.methods import SYSTEMS
+from engine.model.sizes import SIZES
 
 _EPILOG = """examples:
   python -m benchmarks shard --quick                                  a minute
@@ -40,7 +42,16 @@ def main() -> None:
     of_loader.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
     of_loader.add_argument("--quick", action="store_true", help="4,000 recordings, 1 repeat")
     of_loader.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    of_step = commands.add_parser("step", help="whole updates of pre-training, beside transformers' wav2vec 2.0")
+    of_step.add_argument("--size", default="base", choices=SIZES)
+    of_step.add_argument("--system", default="w2v_cmsc_rlm", choices=[n for n in SYSTEMS if n != "random_init"])
+    of_step.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
+    of_step.add_argument("--updates", type=int, default=5)
+    of_step.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     chosen = parser.parse_args()
+    if chosen.name == "step":
+        print(step.run(chosen.size, chosen.system, chosen.pairs, chosen.updates, chosen.out).read_text())
+        return
     if chosen.name == "believable":
         print(believable.run(chosen.patients, chosen.source, chosen.out).read_text())
         return

@@ -6,14 +6,15 @@ import platform
 import statistics
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.processes import ROOT
 
-_PACKAGES = ("numpy", "pyarrow", "scipy", "wfdb", "webdataset", "zarr")
+_PACKAGES = ("numpy", "pyarrow", "scipy", "torch", "transformers", "wfdb", "webdataset", "zarr")
 
 
 def hardware() -> str:
@@ -21,6 +22,15 @@ def hardware() -> str:
     names = [line.partition(":")[2].strip() for line in cpuinfo.open() if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB"
+
+
+def _versions() -> dict[str, str]:
+    """Of the packages that are there: those of an extra may not be."""
+    found = {}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def commit() -> str:
@@ -44,7 +54,7 @@ def write(out: Path, name: str, command: str, figures: dict[str, Any], lines: Se
         "commit": commit(),
         "hardware": hardware(),
         "python": platform.python_version(),
-        "versions": {package: version(package) for package in _PACKAGES},
+        "versions": _versions(),
     }
     out.mkdir(parents=True, exist_ok=True)
     stem = out / f"{name}-{os.cpu_count()}cpu-{about['date']}"

@@ -2,20 +2,24 @@ from pathlib import Path
 
 import pytest
 
-REALDATA = Path(__file__).parents[2] / "shared" / "realdata"
+SHARED = Path(__file__).parents[2] / "shared"
+REALDATA = SHARED / "realdata"
+PARITY = SHARED / "reference" / "parity.npz"
+_NEEDED = {"realdata": ("real recordings are", REALDATA), "parity": ("the reference's outputs are", PARITY)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    of_gpu = [item for item in items if item.get_closest_marker("gpu")]
-    if of_gpu and not _cuda():
-        _skip(of_gpu, "no CUDA device")
-    if not REALDATA.is_dir():
-        _skip([item for item in items if item.get_closest_marker("realdata")], f"not there: {REALDATA}")
+    for marker, (what, path) in _NEEDED.items():
+        if not path.exists():
+            _skip(items, marker, f"{what} not there: {path}")
+    if any(item.get_closest_marker("gpu") for item in items) and not _cuda():
+        _skip(items, "gpu", "no CUDA device")
 
 
-def _skip(items: list[pytest.Item], reason: str) -> None:
+def _skip(items: list[pytest.Item], marker: str, reason: str) -> None:
     for item in items:
-        item.add_marker(pytest.mark.skip(reason=reason))
+        if item.get_closest_marker(marker):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def _cuda() -> bool:

@@ -1,0 +1,1 @@
+"""The encoder, the quantizer, the time mask and the heads: plain torch."""
