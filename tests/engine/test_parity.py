@@ -43,7 +43,7 @@ def signal(arrays: Arrays, folder: str = "in") -> Tensor:
     return torch.from_numpy(arrays[f"{folder}/source"]).transpose(1, 2)
 
 
-def agrees(found: Tensor, array: NDArray[Any], tolerance: float = 1e-5) -> None:
+def assert_agrees(found: Tensor, array: NDArray[Any], tolerance: float = 1e-5) -> None:
     torch.testing.assert_close(found.detach(), torch.from_numpy(array), rtol=tolerance, atol=tolerance)
 
 
@@ -68,17 +68,17 @@ def test_every_intermediate_without_a_mask(arrays: Arrays, learner: Learner) -> 
     want = {name.removeprefix("eval_nomask/"): array for name, array in arrays.items() if "eval_nomask" in name}
     gelu = torch.nn.functional.gelu
     for block in range(4):
-        agrees(gelu(outputs[f"convolutions.norms.{block}"]).transpose(1, 2), want[f"conv_block{block}"])
-    agrees(encoded.convolved.transpose(1, 2), want["conv_features"])
-    agrees(encoded.features, want["features_ln"])
-    agrees(outputs["projection"], want["features_proj"])
-    agrees(learner.encoder.positional.weight(), want["effective_pos_conv_weight"])
-    agrees(gelu(outputs["positional"]), want["pos_conv"])
-    agrees(outputs["norm"], want["encoder_in_ln"])
+        assert_agrees(gelu(outputs[f"convolutions.norms.{block}"]).transpose(1, 2), want[f"conv_block{block}"])
+    assert_agrees(encoded.convolved.transpose(1, 2), want["conv_features"])
+    assert_agrees(encoded.features, want["features_ln"])
+    assert_agrees(outputs["projection"], want["features_proj"])
+    assert_agrees(learner.encoder.positional.weight(), want["effective_pos_conv_weight"])
+    assert_agrees(gelu(outputs["positional"]), want["pos_conv"])
+    assert_agrees(outputs["norm"], want["encoder_in_ln"])
     for layer in range(2):
-        agrees(outputs[f"layers.{layer}"].transpose(0, 1), want[f"layer{layer}_out_TBC"])
-    agrees(encoded.contexts, want["transformer_out"])
-    agrees(mean_over_time(encoded.contexts), want["pooled"])
+        assert_agrees(outputs[f"layers.{layer}"].transpose(0, 1), want[f"layer{layer}_out_TBC"])
+    assert_agrees(encoded.contexts, want["transformer_out"])
+    assert_agrees(mean_over_time(encoded.contexts), want["pooled"])
 
 
 def test_padded_segments(arrays: Arrays, learner: Learner) -> None:
@@ -86,8 +86,8 @@ def test_padded_segments(arrays: Arrays, learner: Learner) -> None:
     encoded = learner.encoder(signal(arrays, "pad"), lengths=lengths)
     valid = valid_tokens(lengths, 156, SIZES)
     assert np.array_equal(~valid.numpy(), arrays["pad/token_padding_mask"])
-    agrees(encoded.contexts * valid.unsqueeze(-1), arrays["pad/transformer_out"] * valid.unsqueeze(-1).numpy())
-    agrees(mean_over_time(encoded.contexts, valid), arrays["pad/pooled"])
+    assert_agrees(encoded.contexts * valid.unsqueeze(-1), arrays["pad/transformer_out"] * valid.unsqueeze(-1).numpy())
+    assert_agrees(mean_over_time(encoded.contexts, valid), arrays["pad/pooled"])
 
 
 class Forward:
@@ -132,29 +132,29 @@ def forward(request: pytest.FixtureRequest, learner: Learner, arrays: Arrays) ->
 
 def test_every_intermediate_with_a_mask(forward: Forward) -> None:
     want = forward.want
-    agrees(forward.encoded.contexts, want["transformer_out_masked"])
-    agrees(forward.pooled, want["pooled_masked"])
-    agrees(forward.quantized.vectors, want["quantized"])
-    agrees(forward.targets, want["targets_projected_y"])
-    agrees(forward.contexts, want["final_proj_x"])
+    assert_agrees(forward.encoded.contexts, want["transformer_out_masked"])
+    assert_agrees(forward.pooled, want["pooled_masked"])
+    assert_agrees(forward.quantized.vectors, want["quantized"])
+    assert_agrees(forward.targets, want["targets_projected_y"])
+    assert_agrees(forward.contexts, want["final_proj_x"])
     rows = torch.arange(8).view(8, 1, 1)
-    agrees(forward.targets[rows, forward.negatives].permute(2, 0, 1, 3), want["negatives"])
+    assert_agrees(forward.targets[rows, forward.negatives].permute(2, 0, 1, 3), want["negatives"])
     logits = torch.cat([forward.logits.positive.unsqueeze(0), forward.logits.negatives.permute(2, 0, 1)])
     possible = np.isfinite(want["local_logits_NBM"])
     assert np.array_equal((logits > -1000).numpy(), possible)
-    agrees(logits[torch.from_numpy(possible)], want["local_logits_NBM"][possible])
+    assert_agrees(logits[torch.from_numpy(possible)], want["local_logits_NBM"][possible])
 
 
 def test_losses(forward: Forward) -> None:
     want, tokens = forward.want, float(forward.want["sample_size"])
-    agrees(forward.local.double(), want["local_loss_mean"])
-    agrees(forward.local.double() * tokens, want["local_loss_sum"])
-    agrees(forward.diversity.double() * tokens, want["diversity_loss_x_ss"])
-    agrees(forward.perplexity, want["prob_perplexity"])
-    agrees(forward.best, want["code_perplexity"])
-    agrees(forward.penalty, want["features_pen"])
-    agrees(forward.contrast.loss.double(), want["global_loss"])
-    agrees(forward.total, want["total_loss_per_token"])
+    assert_agrees(forward.local.double(), want["local_loss_mean"])
+    assert_agrees(forward.local.double() * tokens, want["local_loss_sum"])
+    assert_agrees(forward.diversity.double() * tokens, want["diversity_loss_x_ss"])
+    assert_agrees(forward.perplexity, want["prob_perplexity"])
+    assert_agrees(forward.best, want["code_perplexity"])
+    assert_agrees(forward.penalty, want["features_pen"])
+    assert_agrees(forward.contrast.loss.double(), want["global_loss"])
+    assert_agrees(forward.total, want["total_loss_per_token"])
     found = (forward.logits.positive > forward.logits.negatives.amax(-1)).sum()
     assert [float(found), tokens] == want["accuracy"].tolist()
 
@@ -195,6 +195,6 @@ def test_the_learner_itself(mode: str, learner: Learner, arrays: Arrays, monkeyp
         "probability_perplexity": "prob_perplexity",
     }
     for ours, theirs in want.items():
-        agrees(losses.metrics[ours].double(), steps.want[theirs].astype(np.float64))
+        assert_agrees(losses.metrics[ours].double(), steps.want[theirs].astype(np.float64))
     losses.total.backward()
     check_gradients(learner, steps.want)

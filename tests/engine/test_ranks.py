@@ -43,6 +43,7 @@ def gradients(name: str, rank: int, ranks: dist.ProcessGroup | None, compiled: b
 
 
 def work(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=RANKS)
     found = {}
     for compiled in (False, True):

@@ -3,10 +3,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.positional import direct
 from engine.model import positional
 from engine.model.encoder import Encoder
 from engine.model.flops import expected_masked, forward_flops, training_flops
@@ -16,11 +15,6 @@ from tests.engine import draws
 
 BASE = SIZES["base"]
 ENCODER = sum(flops for part, flops in forward_flops(BASE).items() if part != "local")
-
-
-def direct(x: Tensor, weight: Tensor, groups: int) -> Tensor:
-    taps = weight.shape[-1]
-    return F.conv1d(x.transpose(1, 2), weight, groups=groups, padding=taps // 2)[..., :-1].transpose(1, 2)
 
 
 def counted(of: Any, backward: bool) -> int:

@@ -1,14 +1,9 @@
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.positional import direct
 from engine.model.positional import PositionalConv, grouped_convolution
-
-
-def direct(x: Tensor, weight: Tensor, groups: int) -> Tensor:
-    taps = weight.shape[-1]
-    return F.conv1d(x.transpose(1, 2), weight, groups=groups, padding=taps // 2)[..., :-1].transpose(1, 2)
 
 
 def gradients(form: object, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
