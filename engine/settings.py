@@ -1,0 +1,124 @@
+"""YAML and `--set a.b=c` into frozen dataclasses. Every mistake is one line that names the key."""
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+T = TypeVar("T")
+
+
+def read(of: type[T], path: Path, settings: Sequence[str]) -> T:
+    """The file, with `a.b=c` over it; raises ValueError."""
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such config file")
+    try:
+        values = yaml.safe_load(path.read_text()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as failure:
+        raise ValueError(f"{path}: {' '.join(str(failure).split())}") from failure
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} should hold settings such as 'train: {{lr: 1e-4}}'")
+    for setting in settings:
+        _put(values, setting)
+    return _build(of, values, "")
+
+
+def plain(config: Any) -> Any:
+    """As YAML and JSON hold it, with the keys that `load` reads."""
+    if dataclasses.is_dataclass(config):
+        return {f.name.rstrip("_"): plain(getattr(config, f.name)) for f in dataclasses.fields(config)}
+    if isinstance(config, Mapping):
+        return {key: plain(value) for key, value in config.items()}
+    return [plain(value) for value in config] if isinstance(config, tuple) else config
+
+
+def _put(values: dict[str, Any], setting: str) -> None:
+    key, equals, text = setting.partition("=")
+    if not equals:
+        raise ValueError(f"--set {setting}: write it as key=value")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as failure:
+        raise ValueError(f"--set {setting}: {' '.join(str(failure).split())}") from failure
+    *path, last = key.strip().split(".")
+    inner = values
+    for part in path:
+        inner = inner.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"--set {setting}: {part} is a value and holds no settings")
+    inner[last] = value
+
+
+def _build(of: type[T], values: Any, where: str) -> T:
+    if not isinstance(values, dict):
+        raise ValueError(f"{where} = {values!r} should be settings, such as {where}.{_names(of)[0]}")
+    known = {name.rstrip("_"): name for name in _names(of)}
+    kinds = get_type_hints(of)
+    given = {}
+    for key, value in values.items():
+        path = f"{where}.{key}" if where else str(key)
+        if key not in known:
+            raise ValueError(f"{path}: there is no such setting{nearest(str(key), known, where)}")
+        given[known[key]] = _value(kinds[known[key]], value, path)
+    return of(**given)
+
+
+def _names(of: type) -> list[str]:
+    return [f.name for f in dataclasses.fields(of)]
+
+
+def nearest(key: str, known: Iterable[str], where: str) -> str:
+    """What could have been meant, or else all there is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(key, names, 1) or [name for name in names if name.startswith(key[:3])]
+    prefix = f"{where}." if where else ""
+    return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(prefix + name for name in names)}"
+
+
+def _value(kind: Any, value: Any, path: str) -> Any:
+    """`value` as `kind`, where nothing is lost: 1 may be 1.0, "a" may be ["a"]."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return _build(kind, value, path)  # type: ignore[arg-type]
+    if origin is tuple:
+        listed = value if isinstance(value, list) else [value]
+        return tuple(_value(arguments[0], item, path) for item in listed)
+    if origin is Literal:
+        if value in arguments and type(value) in {type(argument) for argument in arguments}:
+            return value
+        raise ValueError(f"{path} = {value!r} should be one of {', '.join(map(str, arguments))}")
+    if origin in (Union, types.UnionType):
+        for one in arguments:
+            try:
+                return _value(one, value, path)
+            except ValueError:
+                continue
+    elif kind is type(None) and value is None:
+        return None
+    elif kind is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            return float(value)  # YAML takes 1e-4, without a dot, for text
+        except ValueError:
+            pass
+    elif origin in (Mapping, dict) or getattr(origin, "__name__", "") == "Mapping":
+        if isinstance(value, dict):
+            return {key: _value(arguments[1], inner, f"{path}.{key}") for key, inner in value.items()}
+    elif kind is Any or (
+        isinstance(kind, type) and isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+    ):
+        return value
+    raise ValueError(f"{path} = {value!r} should be {_spoken(kind)}")
+
+
+def _spoken(kind: Any) -> str:
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return " or ".join(map(str, arguments))
+    if arguments and get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_spoken(one) for one in arguments)
+    spoken = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    return spoken.get(kind, "settings")
