@@ -34,7 +34,8 @@ class Losses(NamedTuple):
 class Learner(nn.Module):
     """Encoder, quantizer and objectives of one system and recipe.
 
-    `ranks`: who shares the contrast pool and the code shares (recipe `paper`); gradients are to be averaged over them.
+    `pool`: pairs of a batch that contrast with each other; None: all. `ranks`: who shares that pool, and the shares of
+    the codes (recipe `paper`); gradients are to be averaged over them.
     """
 
     def __init__(
@@ -43,13 +44,14 @@ class Learner(nn.Module):
         sizes: Sizes,
         recipe: Recipe = "paper",
         drop: Dropout = PRETRAINING,
+        pool: int | None = None,
         ranks: dist.ProcessGroup | None = None,
     ) -> None:
         super().__init__()
         if not system.local and system.contrast == "none":
             raise ValueError("random_init is fine-tuned from fresh weights: there is nothing to pre-train")
         self.system, self.recipe, self.drop = system, recipe, drop
-        self.ranks = ranks if recipe == "paper" else None
+        self.pool, self.ranks = pool, ranks
         self.encoder = Encoder(sizes, recipe, drop)
         if system.local:
             self.quantizer = Quantizer(sizes)
@@ -124,18 +126,16 @@ class Learner(nn.Module):
 
     def _global(self, contexts: Tensor, identity: Tensor) -> Losses:
         vectors = mean_over_time(contexts)  # [segments, dim]
-        if self.recipe == "reference" and self.system.contrast == "cmsc":
-            result = contrast.first_against_second(vectors.unflatten(0, (-1, 2)), identity)
-        else:
-            result = self._contrast(vectors, identity)
-        metrics = {
-            "global": result.loss,
-            "global_chance": result.chance,
-            "pair_retrieval": result.retrieval,
-        }
-        return Losses(result.loss, metrics)
+        pool = self.pool or len(identity)
+        results = [
+            self._contrast(one, of) for one, of in zip(vectors.split(2 * pool), identity.split(pool), strict=True)
+        ]
+        loss, retrieval, chance = (torch.stack(of_pools).mean() for of_pools in zip(*results, strict=True))
+        return Losses(loss, {"global": loss, "global_chance": chance, "pair_retrieval": retrieval})
 
     def _contrast(self, vectors: Tensor, identity: Tensor) -> contrast.Contrast:
+        if self.recipe == "reference" and self.system.contrast == "cmsc":
+            return contrast.first_against_second(vectors.unflatten(0, (-1, 2)), identity)
         if self.system.contrast == "simclr":  # a segment's positive is its other view, and nothing else of its record
             first = 0 if self.ranks is None else dist.get_rank(self.ranks) * len(identity)
             identity = torch.arange(first, first + len(identity), device=identity.device)

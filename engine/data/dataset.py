@@ -137,6 +137,10 @@ class Dataset:
     def classes(self) -> list[str]:
         return self.folders[0].classes
 
+    def of_files(self, of_folders: Sequence[float]) -> NDArray[np.float64]:
+        """A value of each folder, for each of its files."""
+        return np.repeat(np.asarray(of_folders, np.float64), np.diff(self._first_file))
+
     @property
     def fingerprints(self) -> list[str]:
         """Of the contents, wherever the folders lie."""

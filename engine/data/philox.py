@@ -30,6 +30,7 @@ class Purpose(IntEnum):
     TIME_MASK = 10
     TIME_MASK_THINNING = 11
     GAUSSIAN_BANK = 12
+    TORCH = 13  # seeds of torch's generators
 
 
 def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], key: tuple[int, int]) -> NDArray[np.uint32]:

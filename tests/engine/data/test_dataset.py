@@ -11,7 +11,7 @@ from data_tools.names import FORMAT as DATA_FORMAT
 from data_tools.names import VIEWS
 from engine.data.chance import LEADS
 from engine.data.dataset import FORMAT, TRAINING_VIEWS, Dataset, open_dataset
-from tests.engine.data.conftest import shard
+from tests.engine.conftest import shard
 from tests.recordings import noise, write
 
 

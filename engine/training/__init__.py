@@ -1,0 +1,1 @@
+"""The loop and all around it: the only place that knows DeepSpeed."""

@@ -1,0 +1,158 @@
+"""Checkpoints: folders that are either complete, or ignored. They know nothing of ranks, ZeRO or devices.
+
+CHECKPOINTS/update-00000040/
+  weights.safetensors  moments.safetensors  state.json
+  manifest.json        size and sha256 of the three, written last
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+_FILES = ("weights.safetensors", "moments.safetensors", "state.json")
+
+
+class Checkpoint(NamedTuple):
+    folder: Path
+    weights: dict[str, Tensor]
+    moments: dict[str, dict[str, Tensor]]
+    state: dict[str, Any]
+
+
+class Saver:
+    """Writes one checkpoint at a time in the background, and deletes those that are not to be kept."""
+
+    def __init__(self, folder: Path, keep_last: int, keep_every: int | None) -> None:
+        self._folder = folder
+        self._keep_last = keep_last
+        self._keep_every = keep_every
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
+        self._running: Future[None] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        for unfinished in folder.glob("*.tmp"):
+            shutil.rmtree(unfinished)
+
+    def save(
+        self, weights: Mapping[str, Tensor], moments: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+    ) -> None:
+        """Of copies on the host; the last one is waited for first, and its failure raised."""
+        self.wait()
+        flat = {f"{which}.{name}": value for which, of in moments.items() for name, value in of.items()}
+        self._running = self._writer.submit(self._write, dict(weights), flat, dict(state))
+
+    def wait(self) -> None:
+        if self._running is not None:
+            running, self._running = self._running, None
+            running.result()
+
+    def _write(self, weights: dict[str, Tensor], moments: dict[str, Tensor], state: dict[str, Any]) -> None:
+        final = self._folder / f"update-{state['update']:08d}"
+        folder = final.with_suffix(".tmp")
+        try:
+            folder.mkdir(exist_ok=True)
+            save_file(weights, folder / "weights.safetensors")
+            save_file(moments, folder / "moments.safetensors")
+            (folder / "state.json").write_text(json.dumps(state, indent=1) + "\n")
+            manifest = {name: _digest(folder / name) for name in _FILES}
+            (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+            for name in (*_FILES, "manifest.json"):
+                _sync(folder / name)
+            _sync(folder)
+            if final.exists():  # the same update once more, after a resume
+                shutil.rmtree(final)
+            folder.rename(final)
+            _sync(self._folder)
+        except Exception as failure:
+            shutil.rmtree(folder, ignore_errors=True)
+            if _is_full(failure):
+                raise OSError(
+                    errno.ENOSPC,
+                    f"the disk is full: the checkpoint of update {state['update']} was not written, the one before it"
+                    f" is whole; make room in {self._folder} and go on with --resume auto",
+                ) from failure
+            raise
+        self._delete_old(state.get("best"))
+
+    def _delete_old(self, best: int | None) -> None:
+        found = updates(self._folder)
+        kept = set(found[-self._keep_last :]) | {best}
+        for update in found:
+            if update not in kept and not (self._keep_every and update % self._keep_every == 0):
+                shutil.rmtree(self._folder / f"update-{update:08d}")
+
+
+def updates(folder: Path) -> list[int]:
+    """Of the checkpoints there, ascending; whether they are complete is another matter."""
+    names = (path.name.removeprefix("update-") for path in folder.glob("update-*"))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
+    """The newest complete one; says which it passes over."""
+    found = updates(folder)
+    for update in reversed(found):
+        try:
+            return read(folder / f"update-{update:08d}")
+        except ValueError as failure:
+            say(f"passed over: {failure}")
+    if found:
+        raise ValueError(f"{folder}: none of the {len(found)} checkpoints is whole")
+    return None
+
+
+def read(folder: Path) -> Checkpoint:
+    """Verified before anything of it is loaded."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+    except (OSError, ValueError) as failure:
+        raise ValueError(f"{folder} is no complete checkpoint: it has no manifest.json that can be read") from failure
+    for name in _FILES:
+        path = folder / name
+        if not path.is_file():
+            raise ValueError(f"{path} is missing")
+        if _digest(path) != manifest.get(name):
+            raise ValueError(f"{path} is damaged (its size or sha256 is not that of manifest.json)")
+    moments: dict[str, dict[str, Tensor]] = {}
+    for name, value in load_file(folder / "moments.safetensors").items():
+        which, _, parameter = name.partition(".")
+        moments.setdefault(which, {})[parameter] = value
+    state = json.loads((folder / "state.json").read_text())
+    return Checkpoint(folder, load_file(folder / "weights.safetensors"), moments, state)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Atomically: whoever reads it sees the old or the new."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(value, indent=1) + "\n")
+    _sync(temporary)
+    os.replace(temporary, path)
+
+
+def _digest(path: Path) -> dict[str, Any]:
+    with open(path, "rb") as opened:
+        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": sha256}
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_full(failure: Exception) -> bool:
+    """safetensors raises errors of its own, which only name the system's."""
+    return getattr(failure, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(
+        text in str(failure) for text in ("No space left", "os error 28", "File too large", "Disk quota")
+    )

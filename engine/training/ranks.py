@@ -1,0 +1,75 @@
+"""Who takes part in a run, and on what: set up the same way under every launcher, and under none."""
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+
+import deepspeed
+import torch
+import torch.distributed as dist
+
+_PATIENCE = timedelta(minutes=10)  # a rank that is silent for longer is taken for dead
+
+
+@dataclass(frozen=True)
+class Ranks:
+    rank: int
+    world: int
+    local_rank: int
+    local_world: int  # ranks of this machine
+    device: torch.device
+    control: dist.ProcessGroup  # of the host, which never waits for a device
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def agree(self, number: int) -> int:
+        """The largest that any rank says."""
+        said = torch.tensor(number)
+        dist.all_reduce(said, dist.ReduceOp.MAX, self.control)
+        return int(said)
+
+    def wait(self) -> None:
+        dist.barrier(self.control)
+
+
+def start() -> Ranks:
+    _complete_environment()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    local_rank, local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    if torch.cuda.is_available():
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+    else:
+        device = torch.device("cpu")
+        # Launchers set one thread a rank, or leave every rank all cores.
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_world))
+    deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE, verbose=False)
+    return Ranks(rank, world, local_rank, local_world, device, dist.new_group(backend="gloo", timeout=_PATIENCE))
+
+
+def _complete_environment() -> None:
+    """What torchrun would have set: from Slurm's variables under srun, and for a single process otherwise."""
+    if "RANK" not in os.environ:
+        os.environ["RANK"] = os.environ.get("SLURM_PROCID", "0")
+        os.environ["WORLD_SIZE"] = os.environ.get("SLURM_NTASKS", "1")
+        os.environ["LOCAL_RANK"] = os.environ.get("SLURM_LOCALID", "0")
+        os.environ.setdefault("LOCAL_WORLD_SIZE", os.environ.get("SLURM_NTASKS_PER_NODE", "1"))
+    os.environ.setdefault("LOCAL_RANK", "0")
+    if "LOCAL_WORLD_SIZE" not in os.environ:  # the deepspeed launcher names it otherwise
+        os.environ["LOCAL_WORLD_SIZE"] = os.environ.get("LOCAL_SIZE", os.environ["WORLD_SIZE"])
+    if os.environ["WORLD_SIZE"] == "1":
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        os.environ.setdefault("MASTER_PORT", str(_free_port()))
+    missing = [name for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise ValueError(f"several ranks need {', '.join(missing)} in the environment (docs/launching.md)")
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port

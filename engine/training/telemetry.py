@@ -1,0 +1,217 @@
+"""From tensors and time to numbers worth reading: one place for training and benchmarks."""
+
+import importlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from tqdm import tqdm
+
+from engine.training.ranks import Ranks
+
+# Dense bfloat16 by datasheet, FLOP/s. A device that is not here has no peak: it is never guessed.
+_PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "RTX A6000": 155e12, "L40S": 362e12}
+
+
+def peak(device: torch.device) -> float | None:
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((rate for known, rate in _PEAKS.items() if known in name), None)
+
+
+class Sums:
+    """Means over micro-steps and ranks of scalars that stay on the device until they are read."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._count = 0
+
+    def add(self, metrics: Mapping[str, Tensor]) -> None:
+        for name, value in metrics.items():
+            value = value.detach().float()
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._count += 1
+
+    def read(self, world: int) -> dict[str, float]:
+        """The one place that waits for the device."""
+        if not self._count:
+            return {}
+        together = torch.stack(list(self._sums.values())) / (self._count * world)
+        if world > 1:
+            dist.all_reduce(together)
+        means = dict(zip(self._sums, together.tolist(), strict=True))
+        self._sums, self._count = {}, 0
+        return means
+
+
+class Clock:
+    """Seconds of the loop by what they went to."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, float] = {}
+        self._begin = time.perf_counter()
+
+    @contextmanager
+    def time(self, part: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self._parts[part] = self._parts.get(part, 0.0) + time.perf_counter() - begin
+
+    def read(self) -> tuple[float, dict[str, float]]:
+        """-> seconds since the last reading, and the share of each part."""
+        now = time.perf_counter()
+        seconds = now - self._begin
+        shares = {f"{part}_share": spent / seconds for part, spent in self._parts.items()}
+        self._begin, self._parts = now, {}
+        return seconds, shares
+
+
+class Tracker(Protocol):
+    def log(self, values: Mapping[str, float], update: int) -> None: ...
+
+
+class _TensorBoard:
+    def __init__(self, run: Path, _: Mapping[str, Any]) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(run / "tensorboard")
+
+    def log(self, values: Mapping[str, float], update: int) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, update)
+
+
+class _Wandb:
+    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+        self._run = importlib.import_module("wandb").init(
+            project="leadwise", name=run.name, dir=str(run), id=run.name, resume="allow", config=config
+        )
+
+    def log(self, values: Mapping[str, float], update: int) -> None:
+        self._run.log(dict(values), step=update)
+
+
+class _Mlflow:
+    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+        self._mlflow = importlib.import_module("mlflow")
+        self._mlflow.set_experiment("leadwise")
+        self._mlflow.start_run(run_name=run.name)
+        self._mlflow.log_dict(dict(config), "config.json")
+
+    def log(self, values: Mapping[str, float], update: int) -> None:
+        self._mlflow.log_metrics(dict(values), step=update)
+
+
+class _Trackio:
+    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+        self._run = importlib.import_module("trackio").init(project="leadwise", name=run.name, config=dict(config))
+
+    def log(self, values: Mapping[str, float], update: int) -> None:
+        self._run.log(dict(values), step=update)
+
+
+_TRACKERS: dict[str, Callable[[Path, Mapping[str, Any]], Tracker]] = {
+    "tensorboard": _TensorBoard,
+    "wandb": _Wandb,
+    "mlflow": _Mlflow,
+    "trackio": _Trackio,
+}
+
+
+def trackers(names: Sequence[str], run: Path, config: Mapping[str, Any]) -> list[Tracker]:
+    """Raises ValueError where a package is missing."""
+    made: list[Tracker] = []
+    for name in names:
+        try:
+            made.append(_TRACKERS[name](run, config))
+        except ImportError as failure:
+            raise ValueError(f"log.to has {name}, which is not installed: pip install {name}") from failure
+    return made
+
+
+class Telemetry:
+    """Speaks on the first rank only: a line, RUN/metrics.jsonl, trackers, and on a terminal a bar."""
+
+    def __init__(
+        self,
+        run: Path,
+        ranks: Ranks,
+        to: Sequence[str],
+        config: Mapping[str, Any],
+        *,
+        updates: int,
+        start: int,
+        segments: int,
+        flops: float,
+    ) -> None:
+        """`segments` of an update, over all ranks; `flops` of one; `updates` of the whole run."""
+        self._ranks = ranks
+        self._updates, self._last = updates, start
+        self._segments, self._flops = segments, flops
+        self._peak = peak(ranks.device)
+        self.sums, self.clock = Sums(), Clock()
+        self._trackers = trackers(to, run, config) if ranks.first else []
+        self._file = open(run / "metrics.jsonl", "a") if ranks.first else None  # noqa: SIM115
+        on_terminal = ranks.first and sys.stderr.isatty()
+        self._bar = tqdm(total=updates, initial=start, unit="update", disable=not on_terminal)
+
+    def progress(self) -> None:
+        self._bar.update()
+
+    def report(self, update: int, epoch: float, more: Mapping[str, float]) -> dict[str, float]:
+        """Since the last report."""
+        metrics = self.sums.read(self._ranks.world)
+        seconds, shares = self.clock.read()
+        rate = self._segments * (update - self._last) / seconds
+        values = {"epoch": epoch, **metrics, **more, "segments_per_second": rate, **shares, "memory_gb": self._memory()}
+        if self._peak:
+            values["mfu"] = rate * self._flops / (self._peak * self._ranks.world)
+        values["hours_left"] = (self._updates - update) * self._segments / rate / 3600 if rate else 0.0
+        self._last = update
+        self.log("train", update, values)
+        return values
+
+    def log(self, kind: str, update: int, values: Mapping[str, float]) -> None:
+        if self._file is None:
+            return
+        self._file.write(json.dumps({"kind": kind, "update": update, **values}) + "\n")
+        self._file.flush()
+        for tracker in self._trackers:
+            tracker.log({f"{kind}/{name}": value for name, value in values.items()}, update)
+        self.say(f"{kind} {update}/{self._updates}  " + "  ".join(_spoken(values)))
+
+    def say(self, line: str) -> None:
+        if self._ranks.first:
+            self._bar.write(line, file=sys.stdout)
+            sys.stdout.flush()
+
+    def close(self) -> None:
+        self._bar.close()
+        if self._file is not None:
+            self._file.close()
+
+    def _memory(self) -> float:
+        if self._ranks.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._ranks.device) / 1e9
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def _spoken(values: Mapping[str, float]) -> Iterator[str]:
+    """Each loss with its chance level beside it."""
+    for name, value in values.items():
+        if name.endswith("_share"):
+            yield f"{name.removesuffix('_share')} {value:.1%}"
+        elif name == "mfu":
+            yield f"mfu {value:.1%}"
+        elif not name.endswith(("_chance", "_counted")):
+            chance = values.get(f"{name}_chance")
+            yield f"{name} {value:.4g}" + (f" (chance {chance:.4g})" if chance is not None else "")
