@@ -1,10 +1,12 @@
-# make setup: .venv with every package at its pinned version. make test: that, then lint, types and tests.
+# make demo: from nothing to a small pre-trained encoder. make setup: .venv with every package at its pinned version.
+# make test: that, then lint, types and tests.
 PYTHON ?= python3.11
 CUDA ?= cuda13
 BIN := .venv/bin
 READY := .venv/ready-$(CUDA)
+DEMO ?= demo
 
-.PHONY: setup test test-slow lint types
+.PHONY: setup demo test test-slow lint types
 
 setup: $(READY)
 
@@ -14,6 +16,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt \
 		--editable '.[train,$(CUDA),formats,cluster,s3,peers,dev]'
 	touch $@
+
+demo: setup
+	test -d $(DEMO)/raw || $(BIN)/python -m data_tools.synthesize --out $(DEMO)/raw --patients 3000
+	$(BIN)/python -m data_tools.shard $(DEMO)/raw/challenge-2021 --out $(DEMO)/set \
+		--ptbxl-metadata $(DEMO)/raw/ptb-xl/ptbxl_database.csv
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/deepspeed engine/pretrain.py --config configs/demo.yaml \
+		--set data.path=$(DEMO)/set --set run.dir=$(DEMO)/run --resume auto
+	$(BIN)/python -m engine.curves $(DEMO)/run
 
 test: lint types
 	$(BIN)/python -m pytest -n 2

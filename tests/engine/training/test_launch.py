@@ -60,12 +60,17 @@ def wait_for(run: Path, update: int) -> None:
         time.sleep(0.05)
 
 
+def family(pid: int) -> list[int]:
+    """A process and all that it has started."""
+    tree = [pid]
+    for one in tree:
+        tree += map(int, subprocess.run(["pgrep", "-P", str(one)], capture_output=True, text=True).stdout.split())
+    return tree
+
+
 def kill_all(process: subprocess.Popen[str]) -> None:
     """kill -9: the launcher, and the ranks, which torchrun starts in sessions of their own."""
-    tree = [process.pid]
-    for pid in tree:
-        tree += map(int, subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split())
-    for pid in tree:
+    for pid in family(process.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.communicate()
@@ -143,6 +148,70 @@ def test_one_signalled_rank_stops_all_under_deepspeed(hearts: Path, tmp_path: Pa
     end = status(tmp_path / "run")
     assert (end["status"], end["reason"]) == ("stopped", "SIGUSR1")
     assert checkpoint.updates(tmp_path / "run" / "checkpoints") == [end["update"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("launcher", "number", "to", "stops", "code"),
+    [
+        ("torchrun", signal.SIGINT, "launcher", True, 1),
+        ("torchrun", signal.SIGINT, "group", True, 1),
+        ("torchrun", signal.SIGUSR1, "launcher", False, -signal.SIGUSR1),
+        ("torchrun", signal.SIGUSR1, "rank", True, 1),
+        ("deepspeed", signal.SIGTERM, "launcher", False, -signal.SIGTERM),
+        ("deepspeed", signal.SIGTERM, "launch.py", True, 1),
+        ("deepspeed", signal.SIGUSR1, "launch.py", False, 0),
+        ("deepspeed", signal.SIGINT, "group", True, -signal.SIGINT),
+        ("deepspeed", signal.SIGINT, "rank", True, 1),
+    ],
+)
+def test_the_table_of_signals(
+    hearts: Path, tmp_path: Path, launcher: str, number: signal.Signals, to: str, stops: bool, code: int
+) -> None:
+    """docs/launching.md, row by row; SIGTERM through torchrun and SIGUSR1 to a rank under deepspeed are above."""
+    run = tmp_path / "run"
+    process = begin(LAUNCHERS[launcher], hearts, run, "train.updates=100000")
+    wait_for(run, 2)
+    tree = family(process.pid)
+    if to == "group":
+        os.killpg(process.pid, number)
+    elif to == "rank":
+        os.kill(status(run)["pid"], number)
+    elif to == "launcher":
+        os.kill(process.pid, number)
+    else:
+        (launch,) = (pid for pid in tree if b"deepspeed.launcher.launch" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(launch, number)
+    try:
+        assert process.wait(timeout=60) == code
+        if not stops:
+            wait_for(run, lines(run)[-1]["update"] + 3)
+            (run / "stop").touch()
+        end = time.monotonic() + 60
+        while status(run)["status"] == "running":
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert status(run)["reason"] == (number.name if stops else "stop file")
+        assert checkpoint.updates(run / "checkpoints") == [status(run)["update"]]
+    finally:
+        for pid in tree:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_srun_gives_each_task_its_rank(hearts: Path, tmp_path: Path) -> None:
+    """With the variables of Slurm alone, and the two that docs/slurm.sh sets."""
+    tasks = []
+    for task in range(2):
+        slurm = {"SLURM_PROCID": str(task), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(task)}
+        slurm |= {"SLURM_NTASKS_PER_NODE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29544"}
+        launcher = ["env", *(f"{name}={value}" for name, value in slurm.items()), sys.executable]
+        tasks.append(begin(launcher, hearts, tmp_path / "run", "train.updates=4"))
+    for process in tasks:
+        finish(process)
+    assert [line["update"] for line in lines(tmp_path / "run")] == [1, 2, 3, 4]
 
 
 @pytest.mark.slow
