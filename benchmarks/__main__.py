@@ -1,9 +1,9 @@
-"""python -m benchmarks {shard,believable,loader,step}"""
+"""python -m benchmarks {shard,believable,loader,step,train}"""
 
 import argparse
 from pathlib import Path
 
-from benchmarks import believable, loader, shard, step
+from benchmarks import believable, loader, shard, step, train
 from benchmarks.processes import ROOT
 from engine.methods import SYSTEMS
 from engine.model.sizes import SIZES
@@ -48,9 +48,21 @@ def main() -> None:
     of_step.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
     of_step.add_argument("--updates", type=int, default=5)
     of_step.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    of_train = commands.add_parser("train", help="engine/pretrain.py itself: data, model, DeepSpeed, checkpoint")
+    of_train.add_argument("--size", default="base", choices=SIZES)
+    of_train.add_argument("--system", default="w2v_cmsc_rlm", choices=[n for n in SYSTEMS if n != "random_init"])
+    of_train.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
+    of_train.add_argument("--updates", type=int, default=8)
+    of_train.add_argument("--ranks", type=int, default=1, help="also with so many")
+    of_train.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
+    of_train.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     chosen = parser.parse_args()
     if chosen.name == "step":
         print(step.run(chosen.size, chosen.system, chosen.pairs, chosen.updates, chosen.out).read_text())
+        return
+    if chosen.name == "train":
+        about = (chosen.size, chosen.system, chosen.pairs, chosen.updates, chosen.ranks)
+        print(train.run(*about, chosen.scratch, chosen.out).read_text())
         return
     if chosen.name == "believable":
         print(believable.run(chosen.patients, chosen.source, chosen.out).read_text())

@@ -14,7 +14,19 @@ from typing import Any
 
 from benchmarks.processes import ROOT
 
-_PACKAGES = ("numpy", "pyarrow", "scipy", "torch", "transformers", "wfdb", "webdataset", "zarr")
+_PACKAGES = (
+    "deepspeed",
+    "nvidia-dali-cuda130",
+    "nvidia-dali-cuda120",
+    "numpy",
+    "pyarrow",
+    "scipy",
+    "torch",
+    "transformers",
+    "wfdb",
+    "webdataset",
+    "zarr",
+)
 
 
 def hardware() -> str:

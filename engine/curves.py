@@ -47,7 +47,7 @@ def read(run: Path) -> dict[str, Lines]:
 
 
 def draw(lines: dict[str, Lines], path: Path) -> None:
-    figure, axes = plt.subplots(1, len(_PANELS), figsize=(4.5 * len(_PANELS), 3.6), layout="constrained")
+    figure, axes = plt.subplots(1, len(_PANELS), figsize=(4.5 * len(_PANELS), 4), layout="constrained")
     for axis, (title, names) in zip(axes, _PANELS.items(), strict=True):
         axis.set_title(title)
         axis.set_xlabel("update")
@@ -55,7 +55,7 @@ def draw(lines: dict[str, Lines], path: Path) -> None:
             _curve(axis, lines, name, f"C{number}")
         axis.set_ylim(bottom=0)
         if axis.get_legend_handles_labels()[0]:
-            axis.legend()
+            axis.legend(loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, fontsize=8)  # below, over no curve
     figure.savefig(path, dpi=120)
     plt.close(figure)
 

@@ -162,7 +162,7 @@ def test_one_signalled_rank_stops_all_under_deepspeed(hearts: Path, tmp_path: Pa
         ("deepspeed", signal.SIGTERM, "launch.py", True, 1),
         ("deepspeed", signal.SIGUSR1, "launch.py", False, 0),
         ("deepspeed", signal.SIGINT, "group", True, -signal.SIGINT),
-        ("deepspeed", signal.SIGINT, "rank", True, 1),
+        ("deepspeed", signal.SIGINT, "rank", True, 128 + signal.SIGINT),
     ],
 )
 def test_the_table_of_signals(
