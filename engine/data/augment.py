@@ -126,10 +126,13 @@ def vectorcardiogram_views(signal: torch.Tensor, chance: Chance, present: NDArra
     """3KG: turned, scaled and with half of each lead zero. signal: mV [n, 1, SEGMENT, 12] -> [n, views, SEGMENT, 12]"""
     matrix, start = chance.vectorcardiogram()
     turned = signal @ _to(signal, matrix.astype(np.float32)).mT.to(signal.dtype)
-    place = torch.arange(SEGMENT, device=signal.device)[:, None] - _to(signal, start)[:, :, None, :]
-    visible = (place % SEGMENT >= SEGMENT // 2) & _to(signal, present)[:, :, None, :]
-    return turned.mul_(visible)
+    begin = _to(signal, start.astype(np.int16))[:, :, None, :]  # [n, views, 1, 12]
+    place = torch.arange(SEGMENT, dtype=torch.int16, device=signal.device)[:, None] - begin  # behind the first zero
+    half = SEGMENT // 2
+    hidden = ((place >= 0) & (place < half)) | (place < half - SEGMENT)  # the span goes on at the segment's beginning
+    return turned.masked_fill_(hidden | ~_to(signal, present)[:, :, None, :], 0)
 
 
 def _to(like: torch.Tensor, values: NDArray) -> torch.Tensor:
-    return torch.from_numpy(values).to(like.device, non_blocking=True)
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else tensor

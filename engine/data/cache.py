@@ -6,9 +6,11 @@ stays readable for them.
 """
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
 from pathlib import Path
@@ -18,42 +20,78 @@ from typing import Any, TypeVar
 
 import fsspec
 
-from engine.data.storage import File
+from engine.data.storage import File, digest, sync
 
 _BLOCK = 1 << 24
 _ATTEMPTS = 6
 _FIRST_PAUSE = 0.5  # seconds; it doubles
 _FETCHERS = 4
+_REMEDY = "upload it again"
 
 T = TypeVar("T")
 
 
 class CacheFolder:
-    """`limit`: bytes of files it may hold."""
+    """`limit`: bytes of files it is to hold; files that are being fetched are kept above it. `verify`: files that were
+    here before, too."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
+    def __init__(self, folder: Path, limit: int, verify: bool = False) -> None:
         self._folder = folder
         self._limit = limit
-        folder.mkdir(parents=True, exist_ok=True)
+        self._verify = verify
+        self._trusted: set[str] = set()
+        self._wanted: SimpleQueue[Callable[[], AbstractContextManager[Path]]] = SimpleQueue()
+        self._fetching = False
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as failure:
+            raise self._error(failure) from failure
 
     @contextmanager
     def holding(self, file: File, fetch: Callable[[Path], None]) -> Iterator[Path]:
         """Its path, which stays while the with block runs. One process of those who ask fetches it."""
         path = self._folder / file.sha256
-        with open(path.with_suffix(".lock"), "a") as lock:
-            flock(lock, LOCK_EX)
-            if not path.is_file() or path.stat().st_size != file.bytes:
-                unfinished = path.with_suffix(".partial")
-                self._reserve(unfinished, file.bytes)
-                fetch(unfinished)
-                unfinished.replace(path)
-            path.touch()  # the least lately used go first
+        with ExitStack() as until_used:
+            try:
+                lock = until_used.enter_context(open(path.with_suffix(".lock"), "a"))
+                flock(lock, LOCK_EX)
+                if not self._is_here(path, file):
+                    unfinished = path.with_suffix(".partial")
+                    self._reserve(unfinished, file.bytes)
+                    fetch(unfinished)
+                    sync(unfinished)
+                    unfinished.replace(path)
+                now = time.time_ns()  # the file system's own clock stands still for milliseconds
+                os.utime(path, ns=(now, now))  # the least lately used go first
+            except OSError as failure:
+                raise self._error(failure) from failure
+            self._trusted.add(file.sha256)
             yield path
 
+    def ahead(self, hold: Callable[[], AbstractContextManager[Path]]) -> None:
+        """In the background, in turn."""
+        if not self._fetching:
+            self._fetching = True
+            for _ in range(_FETCHERS):
+                Thread(target=self._fetch_ahead, daemon=True).start()
+        self._wanted.put(hold)
+
+    def _fetch_ahead(self) -> None:
+        while True:
+            # Whoever needs the file meets the same failure, and says so.
+            with suppress(ValueError), self._wanted.get()():
+                pass
+
+    def _is_here(self, path: Path, file: File) -> bool:
+        if not path.is_file() or path.stat().st_size != file.bytes:
+            return False
+        return not self._verify or file.sha256 in self._trusted or digest(path) == file.sha256
+
     def _reserve(self, unfinished: Path, wanted: int) -> None:
-        """A file of `wanted` bytes, yet to be written, after what goes for it."""
+        """A file that counts for `wanted` bytes from now on, after what goes for it."""
         with open(self._folder / "evict.lock", "a") as lock:
             flock(lock, LOCK_EX)
+            unfinished.unlink(missing_ok=True)  # of a process that was killed
             held = sorted(self._held())
             total = sum(size for _, size, _ in held)
             for _, size, path in held:
@@ -62,13 +100,16 @@ class CacheFolder:
             with open(unfinished, "wb") as reserved:
                 reserved.truncate(wanted)
 
-    def _held(self) -> Iterator[tuple[float, int, Path]]:
+    def _held(self) -> Iterator[tuple[int, int, Path]]:
         """The time of last use, bytes and path of each file."""
         for path in self._folder.iterdir():
             if path.suffix != ".lock":
                 with suppress(FileNotFoundError):  # it has just got its name
                     status = path.stat()
-                    yield status.st_mtime, status.st_size, path
+                    yield status.st_mtime_ns, status.st_size, path
+
+    def _error(self, failure: OSError) -> ValueError:
+        return ValueError(f"data.cache = {self._folder}: {failure.strerror or failure} (data.cache_gb limits its size)")
 
 
 def _removed(path: Path) -> bool:
@@ -82,6 +123,10 @@ def _removed(path: Path) -> bool:
         return True
 
 
+class _NoRangesError(ValueError):
+    """There is no sense in asking again."""
+
+
 class RemoteFolder:
     def __init__(self, where: str, cache: CacheFolder) -> None:
         self.where = where
@@ -90,9 +135,6 @@ class RemoteFolder:
             self._store, self._root = fsspec.core.url_to_fs(where)
         except (ImportError, ValueError) as failure:
             raise ValueError(f"{where}: {failure}") from failure
-        self._wanted: SimpleQueue[File] = SimpleQueue()
-        for _ in range(_FETCHERS):
-            Thread(target=self._fetch_ahead, daemon=True).start()
 
     def description(self) -> bytes:
         url = f"{self._root}/dataset.json"
@@ -100,29 +142,27 @@ class RemoteFolder:
         return text
 
     def check(self, files: Sequence[File], contents: bool) -> None:
-        """Contents are verified as they come, always."""
-        urls = [f"{self._root}/{file.name}" for file in files]
-        sizes = self._patiently(self._root, lambda: self._store.sizes(urls))
-        for file, size in zip(files, sizes, strict=True):
-            if size != file.bytes:
-                raise ValueError(f"{self.where}/{file.name} has {size} bytes instead of {file.bytes}; upload it again")
+        """Sizes alone: contents are verified as they come."""
+
+        def size(file: File) -> int:
+            url = f"{self._root}/{file.name}"
+            return self._patiently(url, lambda: int(self._store.size(url)))
+
+        with ThreadPoolExecutor(_FETCHERS) as pool:
+            for file, found in zip(files, pool.map(size, files), strict=True):
+                if found != file.bytes:
+                    raise ValueError(f"{self.where}/{file.name} has {found} bytes instead of {file.bytes}; {_REMEDY}")
 
     def local(self, file: File) -> AbstractContextManager[Path]:
         return self._cache.holding(file, partial(self._fetch, file))
 
     def ahead(self, files: Sequence[File]) -> None:
         for file in files:
-            self._wanted.put(file)
-
-    def _fetch_ahead(self) -> None:
-        while True:
-            # Whoever needs the file meets the same failure, and says so.
-            with suppress(ValueError), self.local(self._wanted.get()):
-                pass
+            self._cache.ahead(partial(self.local, file))
 
     def _fetch(self, file: File, path: Path) -> None:
         url = f"{self._root}/{file.name}"
-        for attempt in range(_ATTEMPTS):
+        for _ in range(2):  # what is damaged on its way comes whole the next time
             sha256 = hashlib.sha256()
             with open(path, "r+b") as out:
                 for start in range(0, file.bytes, _BLOCK):
@@ -132,14 +172,13 @@ class RemoteFolder:
                     out.write(block)
             if sha256.hexdigest() == file.sha256:
                 return
-            time.sleep(_FIRST_PAUSE * 2**attempt)
-        raise ValueError(
-            f"{self.where}/{file.name} is damaged (its sha256 is not that of dataset.json); upload it again"
-        )
+        raise ValueError(f"{self.where}/{file.name} is damaged (its sha256 is not that of dataset.json); {_REMEDY}")
 
     def _block(self, url: str, start: int, stop: int) -> bytes:
         block: bytes = self._store.cat_file(url, start=start, end=stop)
-        if len(block) != stop - start:
+        if len(block) > stop - start:
+            raise _NoRangesError(f"{url}: this server sends whole files where a part is asked for (Range)")
+        if len(block) < stop - start:
             raise OSError(f"{len(block)} bytes came instead of {stop - start}")
         return block
 
@@ -150,6 +189,8 @@ class RemoteFolder:
                 time.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
             try:
                 return ask()
+            except _NoRangesError:
+                raise
             except (FileNotFoundError, PermissionError) as refusal:
                 raise ValueError(f"{self.where}: {_one_line(refusal)}") from refusal
             except Exception as fault:  # each store's library has its own

@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ RATE = 500  # Hz
 SPANS, SPAN = 10, 10  # of the time mask, and tokens of one
 SLOTS = SPANS * SPAN
 _BANK = 1 << 22
-_BANK_STEP = 16  # floats: slices begin on a cache line
+_BANK_STEP = 16  # floats between the places where a slice may begin
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +34,10 @@ class Augmentation:
     shift: float = 0.0
     vectorcardiogram: bool = False  # 3KG's rotation, scaling and lead-wise time masks
     recipe: str = "paper"
+
+    def __post_init__(self) -> None:
+        if self.vectorcardiogram and (self.mask_leads or self.noisy()):
+            raise ValueError("3KG's views take no other augmentation")
 
     def noisy(self) -> bool:
         return any((self.powerline, self.emg, self.wander, self.shift))
@@ -118,6 +123,7 @@ class Chance:
         return len(self._position), len(self._views)
 
 
+@lru_cache(1)
 def gaussian_bank() -> NDArray[np.float32]:
     """White noise enough for a segment at any of 260,000 places: a draw from it is a copy, or not even that."""
     return normal(0, Purpose.GAUSSIAN_BANK, np.arange(_BANK // 256), 0, 256).astype(np.float32).reshape(-1)

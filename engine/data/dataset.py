@@ -5,6 +5,7 @@ The samples are numbered as they are stored, folder after folder and file after 
 
 import hashlib
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from engine.data.storage import REMEDY, File, LocalFolder, Storage, mapped
 FORMAT = 1
 TRAINING_VIEWS = ("pretrain", "diagnosis-train", "identification-train")
 _FRAME = 2 * len(LEADS)  # bytes of one sample of all leads
+_PARTS = {"format", "rate", "leads", "unit", "classes", "views", "files", "tables"}
 _COLUMNS = ("file", "offset", "samples", "lead_mask", "identity", "classes", "crop")
 
 
@@ -49,6 +51,7 @@ class Folder:
         self.classes: list[str] = self._description["classes"]
         self.files = [_file(entry) for entry in self._description["files"]]
         self._tables = {entry["name"]: _file(entry) for entry in self._description["tables"]}
+        self._view = view
         if view not in self._description["views"]:
             there = ", ".join(sorted(self._description["views"]))
             raise ValueError(f"{storage.where} has no view {view!r}; it has {there} (data_tools.shard --views)")
@@ -83,20 +86,30 @@ class Folder:
         keys: list[str] = self.crops("key")["key"].take(self.column("crop", rows)).to_pylist()
         return keys
 
-    def held_out(self) -> pa.Array:
-        """The contents of the segments of splits that this view takes nothing from."""
+    def contents(self) -> tuple[pa.Array, pa.Array]:
+        """Of the segments of what this view is taken from, and of what is held out from it."""
         crops = self.crops("split", "content")
         used = pc.unique(crops["split"].take(np.unique(self._columns["crop"])))
-        return pc.unique(pc.list_flatten(crops.filter(pc.invert(pc.is_in(crops["split"], used)))["content"]))
+        training = pc.is_in(crops["split"], used).to_numpy()
+        if self._view == "identification-train":  # its validation lies in the same split
+            training[np.unique(self._column("identification-valid", "crop"))] = False
+        content = crops["content"].combine_chunks()
+        return tuple(pc.unique(pc.list_flatten(content.filter(pa.array(mask)))) for mask in (training, ~training))
 
-    def leave_out(self, contents: pa.Array) -> None:
-        """The rows of crops in which one of these contents stands."""
-        content = self.crops("content")["content"].combine_chunks()
-        found = pc.is_in(pc.list_flatten(content), contents).to_numpy(zero_copy_only=False)
-        crops = pc.list_parent_indices(content).to_numpy()[found]
-        if len(crops):
+    def leave_out(self, held_out: pa.Array, twins: pa.Array) -> None:
+        """Rows of records and patients of whom a segment is held out, and of crops in which a twin stands."""
+        crops = self.crops("record", "patient", "content")
+        content = crops["content"].combine_chunks()
+        crop_of, segments = pc.list_parent_indices(content).to_numpy(), pc.list_flatten(content)
+        found = pc.is_in(segments, held_out).to_numpy(zero_copy_only=False)
+        out = np.zeros(len(crops), bool)
+        out[crop_of[pc.is_in(segments, twins).to_numpy(zero_copy_only=False)]] = True
+        for subject in (crops["record"], crops["patient"]):
+            theirs = pc.drop_null(pc.unique(subject.take(pa.array(np.unique(crop_of[found])))))
+            out |= pc.is_in(subject, theirs).to_numpy()
+        if out.any():
             rows = np.arange(len(self._columns["crop"])) if self._rows is None else self._rows
-            self._rows = rows[~np.isin(self._columns["crop"][rows], crops)]
+            self._rows = rows[~out[self._columns["crop"][rows]]]
 
     def _column(self, view: str, name: str) -> NDArray:
         with self.storage.local(self._tables[f"views/{view}/{name}.npy"]) as path:
@@ -226,17 +239,17 @@ def open_dataset(
 ) -> Dataset:
     """`view` of all folders as one. `verify`: contents too, not only sizes. `window`: files an order shuffles at once.
     Addresses with :// are fetched into `cache`."""
-    shared = CacheFolder(cache.expanduser(), cache_bytes) if any("://" in path for path in paths) else None
+    shared = CacheFolder(cache.expanduser(), cache_bytes, verify) if any("://" in path for path in paths) else None
     folders = [Folder(_storage(path, shared), view, verify) for path in paths]
     if len(folders) > 1 and view in TRAINING_VIEWS:
         _hold_out_everywhere(folders)
     if shared is not None:
         sizes = sorted((file.bytes for folder in folders for file in folder.files), reverse=True)
-        wanted = sum(sizes[: 2 * window])
+        wanted = sum(sizes[: 3 * window])  # the one that is read, the next, and what is left of the one before
         if wanted > cache_bytes:
             held, needed = cache_bytes / 1e9, wanted / 1e9
             raise ValueError(
-                f"the cache holds {held:.1f} GB, and two windows of {window} files are {needed:.1f} GB:"
+                f"the cache holds {held:.1f} GB, and three windows of {window} files are {needed:.1f} GB:"
                 " allow it more, or shuffle over fewer files (data.cache_gb, data.window)"
             )
     return Dataset(folders, pairs, maps=2 * window)
@@ -254,6 +267,8 @@ def _understood(text: bytes, where: str) -> dict[str, Any]:
         description: dict[str, Any] = json.loads(text)
     except ValueError as failure:
         raise ValueError(f"{where}/dataset.json is no JSON; {REMEDY}") from failure
+    if not isinstance(description, dict) or not description.keys() >= _PARTS:
+        raise ValueError(f"{where}/dataset.json describes no dataset of format {FORMAT}")
     expected = {"format": FORMAT, "rate": RATE, "leads": list(LEADS), "unit": "uV"}
     for name, value in expected.items():
         if description.get(name) != value:
@@ -262,12 +277,18 @@ def _understood(text: bytes, where: str) -> dict[str, Any]:
 
 
 def _file(entry: dict[str, Any]) -> File:
-    return File(entry["name"], entry["bytes"], entry["sha256"])
+    file = File(entry["name"], entry["bytes"], entry["sha256"])
+    if not re.fullmatch("[0-9a-f]{64}", file.sha256):
+        raise ValueError(f"dataset.json: the sha256 of {file.name} is {file.sha256!r}")
+    return file
 
 
 def _hold_out_everywhere(folders: Sequence[Folder]) -> None:
-    """What one folder holds out, by content, no other may train on."""
-    for folder in folders:
-        folder.leave_out(pa.concat_arrays([other.held_out() for other in folders if other is not folder]))
+    """What one folder holds out, by content, no other may train on; and what stands in two is taken from the first."""
+    contents = [folder.contents() for folder in folders]
+    for number, folder in enumerate(folders):
+        held_out = [theirs for other, (_, theirs) in enumerate(contents) if other != number]
+        twins = [contents[0][0].slice(0, 0), *(training for training, _ in contents[:number])]
+        folder.leave_out(pa.concat_arrays(held_out), pa.concat_arrays(twins))
         if not len(folder):
-            raise ValueError(f"{folder.storage.where}: all of it is held out in another of the datasets")
+            raise ValueError(f"{folder.storage.where}: all of it is in another of the datasets, or held out there")

@@ -26,19 +26,23 @@ class Plan:
 
 class Order:
     """`counts`: samples of each file, which lie one after another. `weights`: how often an epoch takes each sample of
-    a file; where that is no whole number, the next epoch goes on where this one stopped."""
+    a file, rounded to whole samples; where it takes a part, the next epoch goes on where this one stopped. Above 1 the
+    same sample may come twice in one window."""
 
     def __init__(self, counts: ArrayLike, seed: int, window: int, weights: ArrayLike = 1.0) -> None:
         self.counts = np.asarray(counts, np.int64)
         self.first = np.cumsum(self.counts) - self.counts  # the sample a file begins with
-        shares = np.rint(self.counts * np.asarray(weights)).astype(np.int64)
-        self.taken = np.where(self.counts > 0, np.maximum(shares, 1), 0)  # samples of each file in one epoch
+        exact = self.counts * np.asarray(weights)
+        self.taken = np.where(
+            self.counts > 0, np.maximum(np.rint(exact).astype(np.int64), 1), 0
+        )  # of each file, an epoch
+        if abs(self.taken - exact).sum() > 0.05 * exact.sum():
+            raise ValueError("data.weights: an epoch would take too few samples of each file to keep to these weights")
         self.epoch_length = int(self.taken.sum())
         self.seed = seed
         self.window = window
         if not self.epoch_length:
             raise ValueError("there are no samples to order")
-        # A batch spans two windows at most but for small files; kept per object, not for ever.
         self._epoch = lru_cache(4)(self._epoch_uncached)
         self._window = lru_cache(4)(self._window_uncached)
 

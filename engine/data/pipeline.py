@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -80,16 +81,28 @@ class Batches:
         threads: int = 2,
         prefetch: int = 2,
     ) -> None:
+        if dataset.segments * views > 2:
+            raise ValueError(f"{views} views of pairs are asked for; views are of single segments")
+        if unknown := set(leads) - set(LEADS):
+            raise ValueError(f"there is no lead {', '.join(sorted(unknown))}")
+        if dtype not in _DALI_TYPES:
+            raise ValueError(f"DALI makes no {dtype}; it makes {' and '.join(map(str, _DALI_TYPES))}")
+        first = next(plans, None)
+        if first is None:
+            raise ValueError("there are no batches to make")
         self._dataset = dataset
-        self._plans = plans
+        self._plans = chain([first], plans)
         self._augmentation = augmentation
         self._seed = seed
         self._views = dataset.segments * views
         self._visible = np.isin(LEADS, leads)
         self._device = torch.device(device)
+        if self._device.type == "cuda" and self._device.index is None:
+            self._device = torch.device("cuda", torch.cuda.current_device())
         self._bank = torch.from_numpy(gaussian_bank()).to(self._device) if augmentation.emg else None
         self._on_the_way: dict[int, _Fed] = {}
         self._given_out = 0
+        self._closed = False
         self._graph = self._build(_DALI_TYPES[dtype], threads, prefetch)
         self._stream = torch.cuda.current_stream(self._device) if self._device.type == "cuda" else None
         self._worker = ThreadPoolExecutor(1, "batches")
@@ -99,6 +112,8 @@ class Batches:
         return self
 
     def __next__(self) -> Batch:
+        if self._closed:
+            raise StopIteration
         (out,) = self._next.result()  # raises StopIteration after the last one
         self._next = self._worker.submit(self._graph.run, self._stream)
         fed = self._on_the_way.pop(self._given_out)
@@ -112,6 +127,9 @@ class Batches:
         self.close()
 
     def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         self._worker.shutdown(cancel_futures=True)
         del self._next, self._graph  # before what it may still be reading from
         self._on_the_way.clear()
@@ -157,7 +175,7 @@ class Batches:
         pipeline = Pipeline(
             batch_size=len(self._feed(0).plan.sample),
             num_threads=threads,
-            device_id=(self._device.index or 0) if on_gpu else None,
+            device_id=self._device.index if on_gpu else None,
             prefetch_queue_depth=prefetch,
             exec_dynamic=True,
             seed=0,
@@ -193,4 +211,7 @@ class Batches:
         )
 
     def _to_device(self, values: NDArray) -> torch.Tensor:
-        return torch.from_numpy(values).to(self._device, non_blocking=True)
+        tensor = torch.from_numpy(values)
+        if self._device.type == "cuda":  # from other memory the host would wait for the copy
+            tensor = tensor.pin_memory()
+        return tensor.to(self._device, non_blocking=True)

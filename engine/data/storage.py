@@ -77,6 +77,15 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def sync(path: Path) -> None:
+    """To the disk, whatever happens next."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def mapped(path: Path) -> NDArray[np.uint8]:
     # Not as np.memmap: each slice of one costs ten times that of a plain array.
     return np.asarray(np.memmap(path, np.uint8, "r"))

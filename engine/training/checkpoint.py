@@ -6,7 +6,6 @@ CHECKPOINTS/update-00000040/
 """
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -17,6 +16,8 @@ from typing import Any, NamedTuple
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+
+from engine.data.storage import digest, sync
 
 _FILES = ("weights.safetensors", "moments.safetensors", "state.json")
 
@@ -62,15 +63,15 @@ class Saver:
             save_file(weights, folder / "weights.safetensors")
             save_file(moments, folder / "moments.safetensors")
             (folder / "state.json").write_text(json.dumps(state, indent=1) + "\n")
-            manifest = {name: _digest(folder / name) for name in _FILES}
+            manifest = {name: _described(folder / name) for name in _FILES}
             (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
             for name in (*_FILES, "manifest.json"):
-                _sync(folder / name)
-            _sync(folder)
+                sync(folder / name)
+            sync(folder)
             if final.exists():  # the same update once more, after a resume
                 shutil.rmtree(final)
             folder.rename(final)
-            _sync(self._folder)
+            sync(self._folder)
         except Exception as failure:
             shutil.rmtree(folder, ignore_errors=True)
             if _is_full(failure):
@@ -119,7 +120,7 @@ def read(folder: Path) -> Checkpoint:
         path = folder / name
         if not path.is_file():
             raise ValueError(f"{path} is missing")
-        if _digest(path) != manifest.get(name):
+        if _described(path) != manifest.get(name):
             raise ValueError(f"{path} is damaged (its size or sha256 is not that of manifest.json)")
     moments: dict[str, dict[str, Tensor]] = {}
     for name, value in load_file(folder / "moments.safetensors").items():
@@ -133,22 +134,12 @@ def write_json(path: Path, value: Any) -> None:
     """Atomically: whoever reads it sees the old or the new."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(json.dumps(value, indent=1) + "\n")
-    _sync(temporary)
+    sync(temporary)
     os.replace(temporary, path)
 
 
-def _digest(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as opened:
-        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": sha256}
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _described(path: Path) -> dict[str, Any]:
+    return {"bytes": path.stat().st_size, "sha256": digest(path)}
 
 
 def _is_full(failure: Exception) -> bool:

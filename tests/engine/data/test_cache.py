@@ -1,5 +1,6 @@
 """Datasets of an object store, from moto's S3 server, some of it behind a proxy that fails as networks do."""
 
+import hashlib
 import json
 import os
 import signal
@@ -12,12 +13,14 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import Any
 
 import boto3
 import fsspec
 import numpy as np
 import pytest
+import s3fs
 import torch
 from botocore import UNSIGNED
 from botocore.config import Config
@@ -107,7 +110,15 @@ def faulty(endpoint: str) -> Iterator[str]:
 
 def store(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     """As a user would, through fsspec's own configuration; read anonymously."""
-    options = {"anon": True, "endpoint_url": address, "skip_instance_cache": True, "use_listings_cache": False}
+    options: dict[str, Any] = {
+        "anon": True,
+        "endpoint_url": address,
+        "skip_instance_cache": True,
+        "use_listings_cache": False,
+    }
+    # The library's own patience is not what is tested.
+    options["config_kwargs"] = {"retries": {"total_max_attempts": 1}}
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
     monkeypatch.setitem(fsspec.config.conf, "s3", options)
     monkeypatch.setattr(cache_module, "_FIRST_PAUSE", 0.01)
 
@@ -198,11 +209,11 @@ def test_damage_in_the_store_is_found(
         open_dataset([f"s3://{BUCKET}/bad"], "pretrain", cache=tmp_path / "other")
 
 
-def test_a_cache_too_small_for_two_windows_is_refused(
+def test_a_cache_too_small_for_three_windows_is_refused(
     endpoint: str, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store(monkeypatch, endpoint)
-    with pytest.raises(ValueError, match=r"two windows of 8 files .*data.cache_gb, data.window"):
+    with pytest.raises(ValueError, match=r"three windows of 8 files .*data.cache_gb, data.window"):
         open_dataset([f"s3://{BUCKET}/set"], "pretrain", cache=tmp_path, cache_bytes=data_bytes(dataset) // 2)
 
 
@@ -251,6 +262,71 @@ def test_processes_share_a_cache_and_survive_each_others_deaths(tmp_path: Path) 
     for path in folder.iterdir():
         if path.suffix == "":
             assert path.stat().st_size == 100_000
+
+
+def test_the_smallest_cache_fetches_each_file_once_an_epoch(tmp_path: Path) -> None:
+    """Three windows: the loop never fetches itself what was fetched ahead."""
+    order, fetched = Order([4] * 24, 0, window=4), [0, 0]
+    cache = CacheFolder(tmp_path, limit=3 * 4 * 10)
+    windows = order.files_ahead(0)
+
+    def hold(file: int, loop: bool) -> None:
+        def fetch(path: Path) -> None:
+            fetched[loop] += 1
+            path.write_bytes(b"a" * 10)
+
+        with cache.holding(File(str(file), 10, str(file)), fetch):
+            time.sleep(0.001)  # so that times of use differ
+
+    ahead = next(windows)
+    for file in ahead:
+        hold(file, False)
+    for _ in range(4 * 6):
+        now, ahead = ahead, next(windows)
+        for file in ahead:
+            hold(file, False)
+        for file in now:
+            hold(file, True)
+    assert fetched[True] == 0 and fetched[False] <= 25 * 4
+
+
+def test_a_cache_that_cannot_be_written_or_is_full(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"data.cache = .*file: File exists"):
+        CacheFolder(tmp_path / "file", 10)
+
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    cache = CacheFolder(tmp_path / "cache", 10)
+    said = r"data.cache = .*: No space left on device \(data.cache_gb limits its size\)"
+    with pytest.raises(ValueError, match=said), cache.holding(File("a", 10, "a"), full):
+        pass
+    cache.ahead(lambda: cache.holding(File("a", 10, "a"), full))  # says nothing, and goes on
+    done = Event()
+
+    def fetch(path: Path) -> None:
+        path.write_bytes(b"a" * 10)
+        done.set()
+
+    for _ in range(6):  # more than there are fetchers
+        cache.ahead(lambda: cache.holding(File("a", 10, "a"), full))
+    cache.ahead(lambda: cache.holding(File("b", 10, "b"), fetch))
+    assert done.wait(10)
+
+
+def test_what_lies_in_the_cache_is_verified_where_it_is_asked_for(tmp_path: Path) -> None:
+    good = File("a", 4, hashlib.sha256(b"good").hexdigest())
+
+    def fetch(path: Path) -> None:
+        path.write_bytes(b"good")
+
+    with CacheFolder(tmp_path, 10).holding(good, fetch) as path:
+        path.write_bytes(b"evil")
+    with CacheFolder(tmp_path, 10).holding(good, fetch) as path:
+        assert path.read_bytes() == b"evil"
+    with CacheFolder(tmp_path, 10, verify=True).holding(good, fetch) as path:
+        assert path.read_bytes() == b"good"
 
 
 def test_what_is_in_use_is_not_evicted(tmp_path: Path) -> None:

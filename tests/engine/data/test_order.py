@@ -108,6 +108,19 @@ def test_weights(counts: list[int], seed: int, weight: float) -> None:
     assert (times[: sum(counts)] == epochs * weight).all() and (times[sum(counts) :] == epochs).all()
 
 
+def test_weights_that_cannot_be_kept_are_an_error() -> None:
+    Order([200] * 5, 0, 2, 0.1)
+    with pytest.raises(ValueError, match=r"data.weights: an epoch would take too few samples of each file"):
+        Order([8] * 5, 0, 2, 0.05)
+
+
+def test_positions_far_away() -> None:
+    """A run of billions of samples, and files of many."""
+    order = Order([1000] * 8, 0, 3)
+    far = 2**33 * 8000
+    assert sorted(order.samples(np.arange(far, far + 8000)).tolist()) == list(range(8000))
+
+
 def test_nothing_to_order_is_an_error() -> None:
     with pytest.raises(ValueError, match="no samples"):
         Order([0, 0], 0, 1)

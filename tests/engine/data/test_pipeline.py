@@ -171,6 +171,27 @@ def test_many_pipelines_come_and_go(pairs: Dataset) -> None:
         assert same(first, expected)
 
 
+def test_closed_twice_and_asked_again(pairs: Dataset) -> None:
+    with Batches(pairs, plans(pairs, 0, 8), ALL_ON, seed=SEED) as batches:
+        next(batches)
+        batches.close()
+        batches.close()
+        assert list(batches) == []
+
+
+def test_what_cannot_be_made_is_said(pairs: Dataset) -> None:
+    with pytest.raises(ValueError, match="there is no lead v1"):
+        take(1, pairs, plans(pairs, 0, 8), ALL_ON, leads=("v1",))
+    with pytest.raises(ValueError, match="views are of single segments"):
+        take(1, pairs, plans(pairs, 0, 8), ALL_ON, views=2)
+    with pytest.raises(ValueError, match="DALI makes no torch.bfloat16"):
+        take(1, pairs, plans(pairs, 0, 8), ALL_ON, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="there are no batches to make"):
+        take(1, pairs, iter(()), ALL_ON)
+    with pytest.raises(ValueError, match="3KG's views take no other augmentation"):
+        Augmentation(vectorcardiogram=True, emg=0.5)
+
+
 def test_an_error_while_reading_reaches_the_loop(pairs: Dataset) -> None:
     def broken() -> Iterator[Plan]:
         yield from islice(plans(pairs, 0, 8), 4)
@@ -188,6 +209,11 @@ def test_files_are_asked_for_a_window_ahead(pairs: Dataset, monkeypatch: pytest.
     for plan in islice(reading_ahead(training(order, 20, 4), order, pairs), 30):
         files = set(pairs.rows(plan.sample).file.tolist())
         assert files <= set(asked)
+        # And the whole next window, before it is needed.
+        position = int(plan.position[-1])
+        ahead = order.files_ahead(position)
+        both = [*next(ahead).tolist(), *next(ahead).tolist()]
+        assert asked[-len(both) :] == both
     windows = list(islice(order.files_ahead(20), 40))
     expected = [file for window in windows for file in window.tolist()]
     assert asked == expected[: len(asked)] and len(asked) < len(expected)

@@ -86,7 +86,7 @@ def test_an_unfinished_one_is_ignored_and_cleared_away(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["update-00000001"]
 
 
-@pytest.mark.parametrize("step", ["save_file", "_digest", "_sync", "rename", "rmtree"])
+@pytest.mark.parametrize("step", ["save_file", "_described", "sync", "rename", "rmtree"])
 def test_killed_between_any_two_steps(tmp_path: Path, step: str) -> None:
     """A process that dies before the n-th call of each step of a second save, for all n."""
     program = f"""
