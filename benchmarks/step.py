@@ -3,14 +3,16 @@
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks import machine, positional, report
+from engine.hardware import datasheet_peak
 from engine.learner import Learner
 from engine.methods import SYSTEMS
 from engine.model.flops import training_flops
@@ -19,6 +21,7 @@ from engine.model.sizes import SIZES, Sizes
 
 _SAMPLES = 2500
 Update = Callable[[], None]
+Maker = Callable[[int], Update]
 
 
 class Optimizer:
@@ -48,42 +51,76 @@ def run(size: str, system: str, pairs: int, updates: int, out: Path) -> Path:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     sizes, segments = SIZES[size], 2 * pairs
     shapes = machine.products(sizes, segments * sizes.tokens(_SAMPLES))
-    candidates = _candidates(sizes, system, pairs, device)
     rates = [machine.matrix_rate(shapes, torch.bfloat16, device)]
-    seconds = _interleaved(candidates, updates, device)
+    candidates = _prepared(_candidates(sizes, system, device), pairs, device)
+    seconds = _interleaved({name: found.update for name, found in candidates.items()}, updates, device)
     rates.append(machine.matrix_rate(shapes, torch.bfloat16, device))
     figures: dict[str, Any] = {
         "size": size,
         "system": system,
-        "segments": segments,
+        "segments": {name: 2 * found.pairs for name, found in candidates.items()},
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "flops_per_segment": training_flops(sizes),
+        "flops_per_segment": training_flops(sizes, local=SYSTEMS[system].local),
         "matrix_rates": rates,
-        "datasheet_peak": machine.datasheet_peak(device),
+        "datasheet_peak": datasheet_peak(device),
         "seconds": seconds,
-        "positional": positional.measure(sizes, segments, device),
+        "peak_bytes": {name: found.peak_bytes for name, found in candidates.items()},
     }
-    if device.type == "cuda":
-        figures["peak_bytes"] = torch.cuda.max_memory_allocated(device)
+    del candidates
+    figures["positional"] = positional.measure(sizes, segments, device)
     command = f"python -m benchmarks step --size {size} --system {system} --pairs {pairs} --updates {updates}"
     on = f"-{figures['device'].replace(' ', '-')}" if device.type == "cuda" else ""
     return report.write(out, f"step-{size}{on}", command, figures, _lines(figures))
 
 
-def _candidates(sizes: Sizes, system: str, pairs: int, device: torch.device) -> dict[str, Update]:
-    batch = torch.randn(pairs, 2, _SAMPLES, sizes.leads, device=device)
-    lots = torch.rand(2 * pairs, sizes.tokens(_SAMPLES) - SPAN + 1)
-    starts = lots.argsort(1)[:, :SPANS].to(device)  # without replacement
-    found = {"Leadwise, bf16": _leadwise(sizes, system, batch, starts, compiled=False)}
+class Prepared(NamedTuple):
+    update: Update
+    pairs: int
+    peak_bytes: int  # of its first update, on a GPU
+
+
+def _prepared(makers: dict[str, Maker], pairs: int, device: torch.device) -> dict[str, Prepared]:
+    """Each with the largest batch that fits, `pairs` or a power of two less; the first update is done."""
+    prepared = {}
+    for name, make in makers.items():
+        fitting = pairs
+        while fitting:
+            try:
+                if device.type == "cuda":
+                    torch.cuda.empty_cache()
+                    torch.cuda.reset_peak_memory_stats(device)
+                update = make(fitting)
+                update()
+                machine.wait(device)
+            except torch.OutOfMemoryError:
+                fitting //= 2
+                continue
+            peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+            prepared[name] = Prepared(update, fitting, peak)
+            break
+    return prepared
+
+
+def _candidates(sizes: Sizes, system: str, device: torch.device) -> dict[str, Maker]:
+    """From pairs to an update."""
+    found: dict[str, Maker] = {"Leadwise, bf16": partial(_leadwise, sizes, system, device, False)}
     if device.type == "cuda":
-        found["Leadwise, bf16, compiled"] = _leadwise(sizes, system, batch, starts, compiled=True)
+        found["Leadwise, bf16, compiled"] = partial(_leadwise, sizes, system, device, True)
     if find_spec("transformers"):
         for name, dtype in (("bf16", torch.bfloat16), ("float32, its default", torch.float32)):
-            found[f"transformers, {name}"] = _peer(sizes, batch, starts, dtype)
+            found[f"transformers, {name}"] = partial(_peer, sizes, device, dtype)
     return found
 
 
-def _leadwise(sizes: Sizes, system: str, batch: Tensor, starts: Tensor, compiled: bool) -> Update:
+def _drawn(sizes: Sizes, pairs: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """-> a batch [pairs, 2, samples, leads], and where its time masks begin [segments, spans]."""
+    lots = torch.rand(2 * pairs, sizes.tokens(_SAMPLES) - SPAN + 1)
+    starts = lots.argsort(1)[:, :SPANS].to(device)  # without replacement
+    return torch.randn(pairs, 2, _SAMPLES, sizes.leads, device=device), starts
+
+
+def _leadwise(sizes: Sizes, system: str, device: torch.device, compiled: bool, pairs: int) -> Update:
+    batch, starts = _drawn(sizes, pairs, device)
     learner = Learner(SYSTEMS[system], sizes).to(batch.device, torch.bfloat16)
     optimizer = Optimizer(learner)
     forward: Callable[..., Any] = torch.compile(learner, fullgraph=True) if compiled else learner
@@ -105,9 +142,10 @@ def _leadwise(sizes: Sizes, system: str, batch: Tensor, starts: Tensor, compiled
     return update
 
 
-def _peer(sizes: Sizes, batch: Tensor, starts: Tensor, dtype: torch.dtype) -> Update:
+def _peer(sizes: Sizes, device: torch.device, dtype: torch.dtype, pairs: int) -> Update:
     from benchmarks.peer import Peer, negatives  # transformers is an extra
 
+    batch, starts = _drawn(sizes, pairs, device)
     model = Peer(sizes).to(batch.device, dtype).train()
     optimizer = Optimizer(model)
     mask = time_mask(starts, sizes.tokens(_SAMPLES))
@@ -121,10 +159,8 @@ def _peer(sizes: Sizes, batch: Tensor, starts: Tensor, dtype: torch.dtype) -> Up
 
 
 def _interleaved(candidates: dict[str, Update], updates: int, device: torch.device) -> dict[str, list[float]]:
-    """Seconds of each update of each, turn by turn, after one that does not count; of others half as many."""
+    """Seconds of each update of each, turn by turn; of others half as many."""
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for update in candidates.values():
-        update()
     for number in range(updates):
         for name, update in candidates.items():
             if name.startswith("Leadwise") or number % 2 == 0:
@@ -141,25 +177,27 @@ def _time(update: Update, device: torch.device) -> float:
 
 
 def _lines(figures: dict[str, Any]) -> list[str]:
-    segments, flops, peak = figures["segments"], figures["flops_per_segment"], figures["datasheet_peak"]
-    best = max(figures["matrix_rates"])
+    flops, peak, best = figures["flops_per_segment"], figures["datasheet_peak"], max(figures["matrix_rates"])
     before, after = (f"{rate / 1e9:,.0f}" for rate in figures["matrix_rates"])
     lines = [
-        f"{figures['system']}, {figures['size']}, {segments} segments an update, dropout on, {flops / 1e9:.1f} GFLOP a "
-        f"segment. The machine's bf16 matrix rate before and after: {before} and {after} GFLOP/s.",
+        f"{figures['system']}, {figures['size']}, dropout on, {flops / 1e9:.1f} GFLOP a segment; forward, losses,"
+        " backward and AdamW on a batch that stays, without loader, telemetry and DeepSpeed (benchmark `train` has"
+        f" these). The machine's bf16 matrix rate before and after: {before} and {after} GFLOP/s.",
         "",
-        "| whole updates | segments/s | share of the matrix rate | of the datasheet | Leadwise against it |",
-        "|---|---|---|---|---|",
+        "| updates | segments each | segments/s | share of the matrix rate | of the datasheet | GiB at most"
+        " | seconds a segment, Leadwise = 1 |",
+        "|---|---|---|---|---|---|---|",
     ]
-    fastest = min(statistics.median(s) for name, s in figures["seconds"].items() if name.startswith("Leadwise"))
+    each = {name: statistics.median(s) / figures["segments"][name] for name, s in figures["seconds"].items()}
+    fastest = min(second for name, second in each.items() if name.startswith("Leadwise"))
     for name, seconds in figures["seconds"].items():
-        speeds = [segments / second for second in seconds]
-        rate = statistics.median(speeds) * flops
+        segments = figures["segments"][name]
+        rate = flops / each[name]
+        speed = report.spread([segments / second for second in seconds], 2)
+        memory = f"{figures['peak_bytes'][name] / 2**30:.1f}" if figures["peak_bytes"][name] else "-"
         of_peak = f"{rate / peak:.1%}" if peak else "-"
-        against = f"{statistics.median(seconds) / fastest:.2f}"
-        lines.append(f"| {name} | {report.spread(speeds, 2)} | {rate / best:.1%} | {of_peak} | {against} |")
-    if "peak_bytes" in figures:
-        lines += ["", f"Peak memory: {figures['peak_bytes'] / 2**30:.1f} GiB."]
+        cells = [name, str(segments), speed, f"{rate / best:.1%}", of_peak, memory, f"{each[name] / fastest:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "| positional convolution | precision | ms, forward and backward | error |", "|---|---|---|---|"]
     for row in figures["positional"]:
         lines.append(f"| {row['form']} | {row['precision']} | {row['seconds'] * 1e3:.0f} | {row['error']:.1e} |")

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from benchmarks import archives, machine, processes, report
+from engine.hardware import datasheet_peak
 from engine.model.flops import training_flops
 from engine.model.sizes import SIZES
 
@@ -39,7 +40,7 @@ def run(size: str, system: str, pairs: int, updates: int, ranks: int, scratch: P
         "pairs": pairs,
         "flops_per_segment": training_flops(SIZES[size]),
         "matrix_rates": rates,
-        "datasheet_peak": machine.datasheet_peak(device),
+        "datasheet_peak": datasheet_peak(device),
         "runs": runs,
     }
     command = f"python -m benchmarks train --size {size} --system {system} --pairs {pairs} --updates {updates}"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from engine import settings
 from engine.data.chance import LEADS, Augmentation
-from engine.methods import SYSTEMS, System
+from engine.methods import POOL, SYSTEMS, System
 from engine.model.sizes import PRETRAINING, SIZES, Dropout, Recipe, Sizes
 
 Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
@@ -100,7 +100,7 @@ class Config:
 
     @property
     def contrast_pool(self) -> int:
-        return self.train.contrast_pool or (64 if self.model.recipe == "reference" else 512)
+        return self.train.contrast_pool or (64 if self.model.recipe == "reference" else POOL)
 
     @property
     def sizes(self) -> Sizes:

@@ -34,8 +34,8 @@ class Losses(NamedTuple):
 class Learner(nn.Module):
     """Encoder, quantizer and objectives of one system and recipe.
 
-    `pool`: pairs of a batch that contrast with each other; None: all. `ranks`: who shares that pool, and the shares of
-    the codes (recipe `paper`); gradients are to be averaged over them.
+    `pool`: pairs of a batch that contrast with each other; None: all. Recipe `paper` only: `pool_ranks` share that
+    pool, and `ranks` the use of the codes. Gradients are to be averaged over all ranks.
     """
 
     def __init__(
@@ -45,13 +45,16 @@ class Learner(nn.Module):
         recipe: Recipe = "paper",
         drop: Dropout = PRETRAINING,
         pool: int | None = None,
+        pool_ranks: dist.ProcessGroup | None = None,
         ranks: dist.ProcessGroup | None = None,
     ) -> None:
         super().__init__()
         if not system.local and system.contrast == "none":
             raise ValueError("random_init is fine-tuned from fresh weights: there is nothing to pre-train")
         self.system, self.recipe, self.drop = system, recipe, drop
-        self.pool, self.ranks = pool, ranks
+        self.pool = pool
+        # The reference contrasts, and counts codes, within one rank.
+        self.pool_ranks, self.ranks = (pool_ranks, ranks) if recipe == "paper" else (None, None)
         self.encoder = Encoder(sizes, recipe, drop)
         if system.local:
             self.quantizer = Quantizer(sizes)
@@ -72,6 +75,7 @@ class Learner(nn.Module):
 
         `starts` [segments, spans] of the time mask, None where the system has none; `temperature`: the quantizer's.
         """
+        assert (starts is not None) == self.system.time_mask
         signal = batch.flatten(0, 1)  # [segments, samples, leads], a pair's two one after the other
         mask = None if starts is None else self._time_mask(starts, signal.shape[1], draws)
         masked = None if mask is None else mask.masked
@@ -106,11 +110,9 @@ class Learner(nn.Module):
             uniform = torch.rand(shape, device=weights.device) if draws.negatives is None else draws.negatives
             logits = local.drawn(logits, uniform, weights)
             loss = local.mean_of_tokens(local.info_nce(logits), weights)
-        shares = local.probable_codes(quantized.logits, weights, self.ranks)
-        perplexity = local.perplexity(shares)
-        diversity = local.diversity(perplexity, shares.numel())
+        perplexity, uncertain = self._codes_in_use(quantized.logits, weights)
+        diversity = local.diversity(uncertain, quantized.logits.shape[2:].numel())
         penalty = local.feature_penalty(encoded.convolved)
-        best = local.perplexity(local.best_codes(quantized.logits, weights, self.ranks))
         watched = local.local_metrics(logits, weights)
         metrics = {
             "local": loss,
@@ -119,10 +121,16 @@ class Learner(nn.Module):
             "local_counted": watched.counted,
             "diversity": diversity,
             "feature_penalty": penalty,
-            "probability_perplexity": perplexity,
-            "code_perplexity": best,
+            "probability_perplexity": uncertain,
+            "code_perplexity": perplexity,
         }
         return Losses(loss + DIVERSITY * diversity + FEATURE_PENALTY * penalty, metrics)
+
+    def _codes_in_use(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """-> perplexity of the codes chosen, and of their probabilities, which has a gradient."""
+        chosen = local.best_codes(logits, weights, self.ranks)
+        probable = local.probable_codes(logits, weights, self.ranks)
+        return local.perplexity(chosen), local.perplexity(probable)
 
     def _global(self, contexts: Tensor, identity: Tensor) -> Losses:
         vectors = mean_over_time(contexts)  # [segments, dim]
@@ -137,9 +145,9 @@ class Learner(nn.Module):
         if self.recipe == "reference" and self.system.contrast == "cmsc":
             return contrast.first_against_second(vectors.unflatten(0, (-1, 2)), identity)
         if self.system.contrast == "simclr":  # a segment's positive is its other view, and nothing else of its record
-            first = 0 if self.ranks is None else dist.get_rank(self.ranks) * len(identity)
+            first = 0 if self.pool_ranks is None else dist.get_rank(self.pool_ranks) * len(identity)
             identity = torch.arange(first, first + len(identity), device=identity.device)
-        pool = contrast.pool(vectors, identity.repeat_interleave(2), self.ranks)
+        pool = contrast.pool(vectors, identity.repeat_interleave(2), self.pool_ranks)
         return contrast.multi_positive(pool) if self.system.contrast == "3kg" else contrast.nt_xent(pool)
 
 

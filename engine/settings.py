@@ -64,7 +64,10 @@ def _build(of: type[T], values: Any, where: str) -> T:
         if key not in known:
             raise ValueError(f"{path}: there is no such setting{nearest(str(key), known, where)}")
         given[known[key]] = _value(kinds[known[key]], value, path)
-    return of(**given)
+    try:
+        return of(**given)
+    except ValueError as failure:
+        raise ValueError(f"{where.rpartition('.')[0]}.{failure}" if "." in where else str(failure)) from failure
 
 
 def _names(of: type) -> list[str]:

@@ -77,9 +77,9 @@ def valid_tokens(lengths: Tensor, tokens: int, sizes: Sizes) -> Tensor:
 
 def mean_over_time(contexts: Tensor, valid: Tensor | None = None) -> Tensor:
     """[segments, tokens, dim] -> [segments, dim], in float32: the paper's g, over `valid` [segments, tokens] alone."""
-    contexts = at_least_float32(contexts)
     if valid is None:
-        return contexts.mean(1)
+        return contexts.mean(1, dtype=torch.promote_types(contexts.dtype, torch.float32))
+    contexts = at_least_float32(contexts)
     weights = valid.to(contexts.dtype).unsqueeze(-1)
     return (contexts * weights).sum(1) / weights.sum(1)
 

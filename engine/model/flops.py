@@ -28,14 +28,18 @@ def forward_flops(sizes: Sizes, samples: int = 2500) -> dict[str, float]:
     return {part: 2.0 * count for part, count in products.items()}
 
 
-def training_flops(sizes: Sizes, samples: int = 2500) -> float:
-    """Forward and backward of one segment: every product has two gradients of its own size."""
-    return 3 * sum(forward_flops(sizes, samples).values())
+def training_flops(sizes: Sizes, samples: int = 2500, local: bool = True) -> float:
+    """Forward and backward of one segment, every product with two gradients of its own size; without the `local`
+    objective where a system has none."""
+    parts = forward_flops(sizes, samples)
+    return 3 * (sum(parts.values()) - (0 if local else parts["local"]))
 
 
 def expected_masked(tokens: int) -> float:
     """The mean size of the union of SPANS spans of SPAN tokens, their starts drawn without replacement."""
     places = tokens - SPAN + 1
+    if places <= SPANS:
+        return float(tokens)
 
     def missed(token: int) -> float:
         """The probability that no span covers it."""

@@ -27,12 +27,12 @@ def from_reference(state: Mapping[str, Tensor], sizes: Sizes) -> dict[str, Tenso
     found = _plain_names(state)
     wanted = _encoder(sizes)
     pretraining = _pretraining(sizes)
-    head = {name for name in found if name == "kernel" or name.startswith("proj.")}
+    head = _head(found, sizes)
+    wanted |= head
     if not head or any(name in found for source in pretraining.values() for name in source.names):
         wanted |= pretraining
-    _check({name: tensor for name, tensor in found.items() if name not in head}, wanted)
-    ours = {name: source.convert(*(found[other] for other in source.names)) for name, source in wanted.items()}
-    return ours | {f"head.{name.removeprefix('proj.')}": found[name] for name in head}
+    _check(found, wanted)
+    return {name: source.convert(*(found[other] for other in source.names)) for name, source in wanted.items()}
 
 
 def encoder_state(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -48,8 +48,21 @@ def _plain_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if finetuned:
             name = name.removeprefix("encoder.")
         stem, _, last = name.rpartition(".")
-        plain[f"{stem}.{_SPELLINGS[last]}" if stem == "conv_pos.pos_conv.0" and last in _SPELLINGS else name] = tensor
+        if stem == "conv_pos.pos_conv.0" and last in _SPELLINGS:
+            name = f"{stem}.{_SPELLINGS[last]}"
+        if name in plain:
+            raise ValueError(f"these weights have {name} twice, under two names")
+        plain[name] = tensor
     return plain
+
+
+def _head(found: Mapping[str, Tensor], sizes: Sizes) -> dict[str, _Source]:
+    """Of a fine-tuned model, with as many classes as it has."""
+    if "kernel" in found:
+        return {"head.kernel": _Source(("kernel",), (len(found["kernel"]), sizes.dim))}
+    if "proj.weight" in found:
+        return _linear("head", "proj", sizes.dim, len(found["proj.weight"]))
+    return {}
 
 
 def _check(found: Mapping[str, Tensor], wanted: Mapping[str, _Source]) -> None:
@@ -109,7 +122,7 @@ def _pretraining(sizes: Sizes) -> dict[str, _Source]:
     groups, codes, dim = sizes.code_groups, sizes.codes, sizes.contrast_dim
 
     def grouped(codebook: Tensor) -> Tensor:
-        return codebook.view(groups, codes, -1)
+        return codebook.reshape(groups, codes, -1)
 
     return {
         "quantizer.codebook": _Source(("quantizer.vars",), (1, groups * codes, dim // groups), grouped),

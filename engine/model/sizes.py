@@ -63,6 +63,11 @@ class Dropout:
     input: float = 0.1  # of the projected features
     features: float = 0.1  # of the features that become targets
 
+    def __post_init__(self) -> None:
+        for place, probability in vars(self).items():
+            if not 0 <= probability < 1:
+                raise ValueError(f"dropout.{place} = {probability} should be from 0 to below 1")
+
 
 PRETRAINING = Dropout()
 FINETUNING = Dropout(residual=0.0, attention=0.0, activation=0.1, input=0.0, features=0.0)

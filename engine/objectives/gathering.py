@@ -8,6 +8,10 @@ from torch.distributed import _functional_collectives as collectives
 # row has no candidate at all.
 IMPOSSIBLE = -1e4
 
+# Their names since torch 2.13, and before.
+_gather = getattr(collectives, "all_gather_single", None) or collectives.all_gather_tensor
+_gather_autograd = getattr(collectives, "all_gather_single_autograd", None) or collectives.all_gather_tensor_autograd
+
 
 def gathered(rows: Tensor, ranks: dist.ProcessGroup) -> Tensor:
     """[n, ...] of every rank -> [ranks * n, ...], rank after rank.
@@ -15,6 +19,5 @@ def gathered(rows: Tensor, ranks: dist.ProcessGroup) -> Tensor:
     Backward, each rank gets the gradients of all ranks for its rows, added up. So where every rank takes its own share
     of a loss of all rows, and gradients are then averaged over ranks, each share must be a mean over the rank's rows.
     """
-    gather = collectives.all_gather_tensor_autograd if rows.requires_grad else collectives.all_gather_tensor
-    everything: Tensor = gather(rows, 0, ranks)
+    everything: Tensor = (_gather_autograd if rows.requires_grad else _gather)(rows, 0, ranks)
     return everything

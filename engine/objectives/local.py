@@ -12,9 +12,8 @@ from engine.precision import at_least_float32
 
 TEMPERATURE = 0.1
 NEGATIVES = 100  # that the reference draws
-COUNTED = (
-    10  # candidates of another code that a token needs, to count in the accuracy: below, collapse looks like skill
-)
+# Candidates of another code that a token needs to count in the accuracy: below that, collapse looks like skill.
+COUNTED = 10
 
 
 class Logits(NamedTuple):
@@ -70,6 +69,7 @@ def mean_of_tokens(losses: Tensor, weights: Tensor) -> Tensor:
 
 
 def local_metrics(of: Logits, weights: Tensor) -> LocalMetrics:
+    of = Logits(of.positive.detach(), of.negatives.detach())
     candidates = (of.negatives > IMPOSSIBLE).sum(-1)  # [segments, slots]
     counted = weights * (candidates >= COUNTED)
     found = counted * (of.positive > of.negatives.amax(-1))

@@ -38,9 +38,12 @@ class Pretraining:
             _same_data(self._feed.dataset.fingerprints, found)
         self._micro_batch = memory.micro_batch(config, ranks)
         self._micro_steps = accumulation(config, self._micro_batch, ranks.world)
-        pool, group = _pool(config.contrast_pool, self._micro_batch, ranks)
+        pool, pool_ranks = _pool(config.contrast_pool, self._micro_batch, ranks)
+        everyone = dist.group.WORLD if ranks.world > 1 else None
         torch.manual_seed(config.run.seed)
-        learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout, pool, group)
+        learner = Learner(
+            config.system, config.sizes, config.model.recipe, config.model.dropout, pool, pool_ranks, everyone
+        )
         begun: dict[str, Tensor] = {}
         if config.model.from_ and not found:
             fresh = released.load_into(learner, Path(config.model.from_), config.model.recipe, config.sizes)
@@ -69,7 +72,7 @@ class Pretraining:
             updates=int(self.updates),
             start=self.update,
             segments=2 * config.train.batch,
-            flops=training_flops(config.sizes),
+            flops=training_flops(config.sizes, local=config.system.local),
         )
         self._telemetry.say(
             f"{config.train.system}: {len(self._feed.dataset):,} samples, {int(self.updates):,} updates of"

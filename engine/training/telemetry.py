@@ -15,17 +15,8 @@ import torch.distributed as dist
 from torch import Tensor
 from tqdm import tqdm
 
+from engine.hardware import datasheet_peak
 from engine.training.ranks import Ranks
-
-# Dense bfloat16 by datasheet, FLOP/s. A device that is not here has no peak: it is never guessed.
-_PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "RTX A6000": 155e12, "L40S": 362e12}
-
-
-def peak(device: torch.device) -> float | None:
-    if device.type != "cuda":
-        return None
-    name = torch.cuda.get_device_name(device)
-    return next((rate for known, rate in _PEAKS.items() if known in name), None)
 
 
 class Sums:
@@ -157,7 +148,7 @@ class Telemetry:
         self._ranks = ranks
         self._updates, self._last = updates, start
         self._segments, self._flops = segments, flops
-        self._peak = peak(ranks.device)
+        self._peak = datasheet_peak(ranks.device)
         self.sums, self.clock = Sums(), Clock()
         self._trackers = trackers(to, run, config) if ranks.first else []
         self._file = open(run / "metrics.jsonl", "a") if ranks.first else None  # noqa: SIM115

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from engine.model.attention import Layer, SelfAttention, _explicit, _fused
-from engine.model.sizes import NO_DROPOUT, SIZES
+from engine.model.sizes import NO_DROPOUT, SIZES, Dropout
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -12,6 +12,26 @@ def test_explicit_is_fused(padded: bool) -> None:
     seen = (torch.arange(9) < torch.tensor([[9], [5]]))[:, None, None] if padded else None
     found = _explicit(q, k, v, seen, 0.0)
     torch.testing.assert_close(found, _fused(q, k, v, seen, 0.0), rtol=1e-12, atol=1e-12)
+
+
+def test_explicit_in_bfloat16_is_near_float64() -> None:
+    """Its scores are rounded, which the fused kernel's are not: twice that one's error."""
+    random = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 4, 8, 156, 64, generator=random, dtype=torch.float64)
+    exact = _fused(q, k, v, None, 0.0)
+    low = [x.bfloat16() for x in (q, k, v)]
+    errors = [float((f(*low, None, 0.0).double() - exact).norm() / exact.norm()) for f in (_explicit, _fused)]
+    assert errors[1] < 0.01 and errors[0] < 0.02
+
+
+def test_attention_drops_out() -> None:
+    torch.manual_seed(0)
+    attention = SelfAttention(SIZES["tiny"], Dropout(0.0, 0.5, 0.0, 0.0, 0.0))
+    x = torch.randn(2, 50, 128)
+    assert not torch.equal(attention(x, None), attention(x, None))
+    mean = torch.stack([attention(x, None) for _ in range(400)]).mean(0)
+    attention.eval()
+    assert float((mean - attention(x, None)).norm() / mean.norm()) < 0.2
 
 
 def test_is_torchs_multi_head_attention() -> None:

@@ -1,0 +1,20 @@
+"""What a device is sold as."""
+
+import torch
+
+# Dense bfloat16 by datasheet, FLOP/s, by full name. A device that is not here has no peak: it is never guessed.
+_PEAKS = {
+    "NVIDIA H200": 989e12,
+    "NVIDIA H100 80GB HBM3": 989e12,
+    "NVIDIA H100 PCIe": 756e12,
+    "NVIDIA A100-SXM4-80GB": 312e12,
+    "NVIDIA A100-SXM4-40GB": 312e12,
+    "NVIDIA A100 80GB PCIe": 312e12,
+    "NVIDIA A100-PCIE-40GB": 312e12,
+    "NVIDIA RTX A6000": 155e12,
+    "NVIDIA L40S": 362e12,
+}
+
+
+def datasheet_peak(device: torch.device) -> float | None:
+    return _PEAKS.get(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
