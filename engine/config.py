@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -141,15 +142,26 @@ def problems(config: Config) -> Iterator[str]:
         "://" in p for p in data.path
     ):
         yield "data.cache and data.cache_gb have no effect on datasets of this machine"
+    if len(set(data.path)) < len(data.path) or not all(data.path):
+        yield f"data.path = {list(data.path)} should be datasets, each once"
+    if len(set(config.log.to)) < len(config.log.to):
+        yield f"log.to = {list(config.log.to)} names one twice"
     if not config.run.dir:
         yield "run.dir is missing: the folder this run is to be kept in"
     for name, value in _positive(config):
-        if not value > 0:
+        if not (value > 0 and isfinite(value)):
             yield f"{name} = {value} should be more than 0"
+    for name, value in {"train.clip": train.clip, "train.weight_decay": train.weight_decay}.items():
+        if not (value >= 0 and isfinite(value)):
+            yield f"{name} = {value} should be 0 or more"
+    if not 0 <= config.run.seed < 2**63:
+        yield f"run.seed = {config.run.seed} should be from 0 to below 2**63"
     if len(train.betas) != 2 or not all(0 <= beta < 1 for beta in train.betas):
         yield f"train.betas = {list(train.betas)} should be two numbers from 0 to below 1"
     if train.precision != "fp32" and not train.zero_stage:
         yield f"train.zero_stage = 0 accumulates {train.precision} gradients wrongly in DeepSpeed: 1 costs no more"
+    if train.compile is True and train.zero_stage == 3:
+        yield "train.compile = true cannot see through train.zero_stage = 3, which gathers weights layer by layer"
     if train.offload != "none" and not train.zero_stage:
         yield "train.offload has no effect with train.zero_stage = 0: choose 1, 2 or 3"
     yield from _of_model(config)
@@ -187,7 +199,8 @@ def _of_model(config: Config) -> Iterator[str]:
         trained = ", ".join(name for name in SYSTEMS if name != "random_init")
         yield f"train.system = {config.train.system} should be one of {trained}"
         return
-    names = [f.name for f in dataclasses.fields(Sizes) if f.name != "leads"]
+    # Twelve leads, and tokens of 16 samples, are part of the method.
+    names = [f.name for f in dataclasses.fields(Sizes) if f.name not in ("leads", "conv_blocks")]
     for name in config.model.sizes:
         if name not in names:
             yield f"model.sizes.{name}: there is no such size{settings.nearest(name, names, 'model.sizes')}"
@@ -208,16 +221,20 @@ def _of_leads(config: Config) -> Iterator[str]:
 
 
 def _of_system(config: Config) -> Iterator[str]:
-    train, chosen, drawn = config.train, config.augmentation, config.augmentations()
+    train, chosen = config.train, config.augmentation
+    noisy = any((chosen.powerline, chosen.emg, chosen.wander, chosen.shift))
+    if config.system.sample == "segment" and noisy:
+        yield f"train.system = {train.system} takes no noise: its two views are made by its own augmentation"
+        return
+    if train.system == "3kg" and chosen.mask_leads:
+        yield "train.system = 3kg takes no augmentation.mask_leads: its views are turned vectorcardiograms"
+        return
+    drawn = config.augmentations()
     if not 0 <= drawn.mask_leads < 1:
         yield f"augmentation.mask_leads = {drawn.mask_leads} should be from 0 to below 1"
     for name in ("powerline", "emg", "wander", "shift"):
-        if getattr(chosen, name) < 0:
+        if not (getattr(chosen, name) >= 0 and isfinite(getattr(chosen, name))):
             yield f"augmentation.{name} = {getattr(chosen, name)} is an amplitude in mV: 0 or more"
-    if config.system.sample == "segment" and drawn.noisy():
-        yield f"train.system = {train.system} takes no noise: its two views are made by its own augmentation"
-    if train.system == "3kg" and drawn.mask_leads:
-        yield "train.system = 3kg takes no augmentation.mask_leads: its views are turned vectorcardiograms"
     if train.system == "3kg" and set(config.data.leads) != set(LEADS):
         yield "train.system = 3kg needs all twelve data.leads: a vectorcardiogram cannot be seen from a few of them"
     if len(config.data.leads) == 1 and drawn.mask_leads:
@@ -230,7 +247,7 @@ def _of_system(config: Config) -> Iterator[str]:
 
 
 def accumulation(config: Config, micro_batch: int, ranks: int) -> int:
-    """Micro-steps of an update. Ranks fill a pool together, or each holds whole pools; else ValueError."""
+    """Micro-steps of an update; ValueError where these ranks cannot fill whole pools."""
     if micro_batch in (choices := micro_batches(config, ranks)):
         return config.train.batch // (micro_batch * ranks)
     named = ", ".join(map(str, choices)) or "none: choose another number of ranks"
@@ -241,12 +258,9 @@ def accumulation(config: Config, micro_batch: int, ranks: int) -> int:
 
 
 def micro_batches(config: Config, ranks: int) -> list[int]:
-    """Those that the method allows."""
+    """Those that the method allows: a pool is what one rank holds, or what several hold together."""
     pool, batch = config.contrast_pool, config.train.batch
-    shared = config.model.recipe == "paper"  # the reference contrasts what one rank holds
+    parts = range(1, pool + 1) if config.model.recipe == "paper" else [pool]  # the reference's is never shared
     return [
-        micro
-        for micro in range(1, batch // ranks + 1)
-        if batch % (micro * ranks) == 0
-        and (micro % pool == 0 or (shared and pool % micro == 0 and ranks % (pool // micro) == 0))
+        micro for micro in parts if pool % micro == 0 and ranks % (pool // micro) == 0 and batch % (micro * ranks) == 0
     ]

@@ -64,10 +64,10 @@ def _curve(axis: Axes, lines: dict[str, Lines], name: str, color: str) -> None:
     """Training as a line, validation as points, chance dotted."""
     label = name.replace("_", " ")
     for of, style, suffix in ((name, "-", ""), (f"{name}_chance", ":", ", by chance")):
-        points = [(line["update"], line[of]) for line in lines["train"] if of in line]
+        points = [(line["update"], line[of]) for line in lines["train"] if line.get(of) is not None]
         if points:
             axis.plot(*zip(*points, strict=True), style, color=color, label=label + suffix)
-    points = [(line["update"], line[name]) for line in lines["valid"] if name in line]
+    points = [(line["update"], line[name]) for line in lines["valid"] if line.get(name) is not None]
     if points:
         axis.plot(*zip(*points, strict=True), "o", color=color, markersize=4, label=f"{label}, validation")
 
@@ -85,7 +85,7 @@ def table(lines: dict[str, Lines]) -> list[str]:
 
 
 def _cell(values: dict[str, Any], name: str) -> str:
-    if name not in values:
+    if values.get(name) is None:
         return "-"
     chance = values.get(f"{name}_chance")
     return f"{values[name]:.4g}" + (f" ({chance:.3g})" if chance is not None else "")

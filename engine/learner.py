@@ -34,8 +34,8 @@ class Losses(NamedTuple):
 class Learner(nn.Module):
     """Encoder, quantizer and objectives of one system and recipe.
 
-    `pool`: pairs of a batch that contrast with each other; None: all. Recipe `paper` only: `pool_ranks` share that
-    pool, and `ranks` the use of the codes. Gradients are to be averaged over all ranks.
+    `ranks`: who shares the contrast pool, and the use of the codes (recipe `paper`); gradients are to be averaged over
+    them. None: the batch is the pool.
     """
 
     def __init__(
@@ -44,17 +44,13 @@ class Learner(nn.Module):
         sizes: Sizes,
         recipe: Recipe = "paper",
         drop: Dropout = PRETRAINING,
-        pool: int | None = None,
-        pool_ranks: dist.ProcessGroup | None = None,
         ranks: dist.ProcessGroup | None = None,
     ) -> None:
         super().__init__()
         if not system.local and system.contrast == "none":
             raise ValueError("random_init is fine-tuned from fresh weights: there is nothing to pre-train")
         self.system, self.recipe, self.drop = system, recipe, drop
-        self.pool = pool
-        # The reference contrasts, and counts codes, within one rank.
-        self.pool_ranks, self.ranks = (pool_ranks, ranks) if recipe == "paper" else (None, None)
+        self.ranks = ranks if recipe == "paper" else None  # the reference contrasts what one rank holds
         self.encoder = Encoder(sizes, recipe, drop)
         if system.local:
             self.quantizer = Quantizer(sizes)
@@ -133,21 +129,17 @@ class Learner(nn.Module):
         return local.perplexity(chosen), local.perplexity(probable)
 
     def _global(self, contexts: Tensor, identity: Tensor) -> Losses:
-        vectors = mean_over_time(contexts)  # [segments, dim]
-        pool = self.pool or len(identity)
-        results = [
-            self._contrast(one, of) for one, of in zip(vectors.split(2 * pool), identity.split(pool), strict=True)
-        ]
-        loss, retrieval, chance = (torch.stack(of_pools).mean() for of_pools in zip(*results, strict=True))
-        return Losses(loss, {"global": loss, "global_chance": chance, "pair_retrieval": retrieval})
+        result = self._contrast(mean_over_time(contexts), identity)
+        metrics = {"global": result.loss, "global_chance": result.chance, "pair_retrieval": result.retrieval}
+        return Losses(result.loss, metrics)
 
     def _contrast(self, vectors: Tensor, identity: Tensor) -> contrast.Contrast:
         if self.recipe == "reference" and self.system.contrast == "cmsc":
             return contrast.first_against_second(vectors.unflatten(0, (-1, 2)), identity)
         if self.system.contrast == "simclr":  # a segment's positive is its other view, and nothing else of its record
-            first = 0 if self.pool_ranks is None else dist.get_rank(self.pool_ranks) * len(identity)
+            first = 0 if self.ranks is None else dist.get_rank(self.ranks) * len(identity)
             identity = torch.arange(first, first + len(identity), device=identity.device)
-        pool = contrast.pool(vectors, identity.repeat_interleave(2), self.pool_ranks)
+        pool = contrast.pool(vectors, identity.repeat_interleave(2), self.ranks)
         return contrast.multi_positive(pool) if self.system.contrast == "3kg" else contrast.nt_xent(pool)
 
 

@@ -25,14 +25,21 @@ def main() -> NoReturn:
         "--local_rank", help=argparse.SUPPRESS
     )  # the deepspeed launcher passes it; LOCAL_RANK says it too
     given = parser.parse_args()
+    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
     try:
         config = configs.load(given.config, given.set)
         code = runs.pretrain(config, given.resume, ranks.start())
-    except (ValueError, OSError) as failure:
-        if os.environ.get("RANK", "0") == "0":
+    except (ValueError, OSError) as failure:  # the same on all ranks
+        if rank == "0":
             print(f"error: {failure}", file=sys.stderr, flush=True)
         code = 1
-    sys.exit(code)
+    except RuntimeError as failure:
+        if not ranks.is_lost(failure):
+            raise
+        print(f"error: rank {rank}: another rank has died; --resume auto goes on", file=sys.stderr, flush=True)
+        code = 1
+    sys.stdout.flush()
+    os._exit(code)  # torch's own exit would wait for ranks that are gone
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -16,8 +18,10 @@ FORMAT = 1
 
 
 def save(folder: Path, weights: Mapping[str, Tensor], recipe: Recipe, sizes: Sizes, about: Mapping[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file({name: value.contiguous() for name, value in weights.items()}, folder / "model.safetensors")
+    unfinished = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    save_file({name: value.contiguous() for name, value in weights.items()}, unfinished / "model.safetensors")
     config = {
         "format": FORMAT,
         "rate": RATE,
@@ -27,7 +31,9 @@ def save(folder: Path, weights: Mapping[str, Tensor], recipe: Recipe, sizes: Siz
         "sizes": dataclasses.asdict(sizes),
         **about,
     }
-    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    (unfinished / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
 
 
 def load_into(module: nn.Module, folder: Path, recipe: Recipe, sizes: Sizes) -> list[str]:
@@ -53,5 +59,11 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     for name in ("config.json", "model.safetensors"):
         if not (folder / name).is_file():
             raise ValueError(f"{folder} holds no released model: it has no {name}")
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    return config, load_file(folder / "model.safetensors")
+    try:
+        config = json.loads((folder / "config.json").read_text())
+        weights = load_file(folder / "model.safetensors")
+    except (ValueError, SafetensorError) as failure:
+        raise ValueError(f"{folder} holds a damaged model: {' '.join(str(failure).split())}") from failure
+    if not isinstance(config, dict):
+        raise ValueError(f"{folder / 'config.json'} describes no model")
+    return config, weights

@@ -12,12 +12,23 @@ import yaml
 T = TypeVar("T")
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice, of which YAML would drop the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.YAMLError(f"{key} stands twice, the second time {node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
 def read(of: type[T], path: Path, settings: Sequence[str]) -> T:
     """The file, with `a.b=c` over it; raises ValueError."""
     if not path.is_file():
         raise ValueError(f"{path}: there is no such config file")
     try:
-        values = yaml.safe_load(path.read_text()) or {}
+        values = yaml.load(path.read_text(), _Loader) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as failure:
         raise ValueError(f"{path}: {' '.join(str(failure).split())}") from failure
     if not isinstance(values, dict):

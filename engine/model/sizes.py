@@ -24,6 +24,9 @@ class Sizes:
     contrast_dim: int = 256  # of the codebook's vectors and of both sides of the local loss
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise ValueError(f"{name} = {value} should be 1 or more")
         for parts, whole in (
             ("heads", "dim"),
             ("position_groups", "dim"),

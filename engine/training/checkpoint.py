@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,15 +25,19 @@ _FILES = ("weights.safetensors", "moments.safetensors", "state.json")
 
 class Checkpoint(NamedTuple):
     folder: Path
+    manifest: dict[str, Any]
     weights: dict[str, Tensor]
     moments: dict[str, dict[str, Tensor]]
     state: dict[str, Any]
 
 
 class Saver:
-    """Writes one checkpoint at a time in the background, and deletes those that are not to be kept."""
+    """Writes one checkpoint at a time in the background, and deletes those that are not to be kept.
 
-    def __init__(self, folder: Path, keep_last: int, keep_every: int | None) -> None:
+    `begun`: the update that the run goes on from. What is newer, of another course or damaged, is put aside.
+    """
+
+    def __init__(self, folder: Path, keep_last: int, keep_every: int | None, begun: int | None = None) -> None:
         self._folder = folder
         self._keep_last = keep_last
         self._keep_every = keep_every
@@ -41,14 +46,24 @@ class Saver:
         folder.mkdir(parents=True, exist_ok=True)
         for unfinished in folder.glob("*.tmp"):
             shutil.rmtree(unfinished)
+        for update in updates(folder):
+            if begun is not None and update > begun:
+                aside = folder / f"aside-{update:08d}"
+                shutil.rmtree(aside, ignore_errors=True)
+                (folder / f"update-{update:08d}").rename(aside)
 
     def save(
         self, weights: Mapping[str, Tensor], moments: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
     ) -> None:
-        """Of copies on the host; the last one is waited for first, and its failure raised."""
-        self.wait()
+        """Of copies on the host. The one before is waited for; if it failed, this one is more, and the next try."""
+        with suppress(OSError):
+            self.wait()
         flat = {f"{which}.{name}": value for which, of in moments.items() for name, value in of.items()}
         self._running = self._writer.submit(self._write, dict(weights), flat, dict(state))
+
+    def failed(self) -> bool:
+        """Whether the last one could not be written, without waiting for it."""
+        return self._running is not None and self._running.done() and self._running.exception() is not None
 
     def wait(self) -> None:
         if self._running is not None:
@@ -81,11 +96,11 @@ class Saver:
                     f" is whole; make room in {self._folder} and go on with --resume auto",
                 ) from failure
             raise
-        self._delete_old(state.get("best"))
+        self._delete_old({state["update"], state.get("best")})
 
-    def _delete_old(self, best: int | None) -> None:
+    def _delete_old(self, wanted: set[int | None]) -> None:
         found = updates(self._folder)
-        kept = set(found[-self._keep_last :]) | {best}
+        kept = set(found[-self._keep_last :]) | wanted
         for update in found:
             if update not in kept and not (self._keep_every and update % self._keep_every == 0):
                 shutil.rmtree(self._folder / f"update-{update:08d}")
@@ -116,6 +131,8 @@ def read(folder: Path) -> Checkpoint:
         manifest = json.loads((folder / "manifest.json").read_text())
     except (OSError, ValueError) as failure:
         raise ValueError(f"{folder} is no complete checkpoint: it has no manifest.json that can be read") from failure
+    if not isinstance(manifest, dict):
+        raise ValueError(f"{folder / 'manifest.json'} is damaged")
     for name in _FILES:
         path = folder / name
         if not path.is_file():
@@ -127,7 +144,7 @@ def read(folder: Path) -> Checkpoint:
         which, _, parameter = name.partition(".")
         moments.setdefault(which, {})[parameter] = value
     state = json.loads((folder / "state.json").read_text())
-    return Checkpoint(folder, load_file(folder / "weights.safetensors"), moments, state)
+    return Checkpoint(folder, manifest, load_file(folder / "weights.safetensors"), moments, state)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -29,60 +29,66 @@ FINISHED = "finished"
 
 
 class Pretraining:
-    """Everything is opened and checked here; `run` trains."""
+    """Everything is built here; `run` trains."""
 
-    def __init__(self, config: Config, ranks: Ranks, run: Path, found: Checkpoint | None) -> None:
+    def __init__(
+        self, config: Config, ranks: Ranks, run: Path, feed: Feed, found: Checkpoint | None, stopping: Stopping
+    ) -> None:
         self._config, self._ranks, self._run = config, ranks, run
-        self._feed = Feed(config, ranks)
-        if found:
-            _same_data(self._feed.dataset.fingerprints, found)
+        self._feed, self._stopping = feed, stopping
         self._micro_batch = memory.micro_batch(config, ranks)
         self._micro_steps = accumulation(config, self._micro_batch, ranks.world)
-        pool, pool_ranks = _pool(config.contrast_pool, self._micro_batch, ranks)
-        everyone = dist.group.WORLD if ranks.world > 1 else None
-        torch.manual_seed(config.run.seed)
-        learner = Learner(
-            config.system, config.sizes, config.model.recipe, config.model.dropout, pool, pool_ranks, everyone
-        )
-        begun: dict[str, Tensor] = {}
-        if config.model.from_ and not found:
-            fresh = released.load_into(learner, Path(config.model.from_), config.model.recipe, config.sizes)
-            begun = {name: parameter.detach().clone() for name, parameter in learner.named_parameters()}
-        learner.to(ranks.device)
-        if config.train.compile is True or (config.train.compile == "auto" and ranks.device.type == "cuda"):
-            learner.compile(fullgraph=True)
-        self._zero = Zero(config, learner, self._micro_batch, self._micro_steps)
-        if begun:  # DeepSpeed has made its float32 masters of weights of low precision
-            self._zero.set_weights(begun)
+        begun_with = self._build()
         self._temperature = torch.empty((), device=ranks.device)
         self.update = self._skipped = self._bad_in_a_row = 0
         self._best: tuple[float, int] | None = None
         if found:
             self._restore(found)
-        epoch = self._feed.order.epoch_length
-        self.updates = min(-(-config.train.epochs * epoch // config.train.batch), config.train.updates or math.inf)
-        self._stopping = Stopping(ranks, run / "stop", config.run.max_minutes)
-        self._saver = Saver(run / "checkpoints", config.run.keep_last, config.run.keep_every) if ranks.first else None
+        epochs = -(-config.train.epochs * feed.order.epoch_length // config.train.batch)
+        self.updates = min(epochs, config.train.updates or epochs)
+        self._saver = None
+        if ranks.first:
+            begun = self.update if found else None
+            self._saver = Saver(run / "checkpoints", config.run.keep_last, config.run.keep_every, begun)
         self._saved_at, self._saved_update = time.monotonic(), self.update if found else -1
         self._telemetry = Telemetry(
             run,
             ranks,
             config.log.to,
             settings.plain(config),
-            updates=int(self.updates),
+            updates=self.updates,
             start=self.update,
             segments=2 * config.train.batch,
             flops=training_flops(config.sizes, local=config.system.local),
         )
         self._telemetry.say(
-            f"{config.train.system}: {len(self._feed.dataset):,} samples, {int(self.updates):,} updates of"
-            f" {config.train.batch} pairs in pools of {config.contrast_pool}: {ranks.world} ranks x {self._micro_batch}"
-            f" pairs x {self._micro_steps} micro-steps"
+            f"{config.train.system}: {len(feed.dataset):,} samples, {self.updates:,} updates of {config.train.batch}"
+            f" pairs in pools of {config.contrast_pool}: {ranks.world} ranks x {self._micro_batch} pairs"
+            f" x {self._micro_steps} micro-steps{begun_with if not found else f'; on from update {self.update}'}"
         )
-        if begun:
-            self._telemetry.say(f"weights of {config.model.from_}; fresh: {', '.join(fresh) or 'nothing'}")
-        if self._feed.validation_size(self._micro_batch) < 2:
-            self._telemetry.say(f"no validation: the view pretrain-valid has {len(self._feed.valid)} samples")
+        if feed.validation_size(self._micro_batch) < 2:
+            self._telemetry.say(f"no validation: the view pretrain-valid has {len(feed.valid)} samples")
+
+    def _build(self) -> str:
+        """The learner under DeepSpeed; -> what is to be said of its weights."""
+        config, ranks = self._config, self._ranks
+        pool_ranks = _share_pools(config.contrast_pool, self._micro_batch, ranks)
+        torch.manual_seed(config.run.seed)
+        learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout, pool_ranks)
+        released_weights: dict[str, Tensor] = {}
+        said = ""
+        if config.model.from_:
+            fresh = released.load_into(learner, Path(config.model.from_), config.model.recipe, config.sizes)
+            released_weights = {name: parameter.detach().clone() for name, parameter in learner.named_parameters()}
+            said = f"; weights of {config.model.from_}, fresh: {', '.join(fresh) or 'nothing'}"
+        learner.to(ranks.device)
+        if config.train.compile is True or (config.train.compile == "auto" and _compile_pays(config, ranks)):
+            # The forward alone: DeepSpeed's hooks around it are no graph.
+            learner.forward = torch.compile(learner.forward, fullgraph=True)  # type: ignore[method-assign]
+        self._zero = Zero(config, learner, self._micro_batch, self._micro_steps)
+        if released_weights:  # DeepSpeed has made its float32 masters of weights of low precision
+            self._zero.set_weights(released_weights)
+        return said
 
     def run(self) -> str:
         """-> why it ended."""
@@ -103,7 +109,6 @@ class Pretraining:
                 self._release()
         finally:
             gc.enable()
-            self._stopping.close()
             self._telemetry.close()
         return reason
 
@@ -136,7 +141,9 @@ class Pretraining:
         torch.manual_seed((high << 32 | low) >> 1)
 
     def _after_update(self) -> None:
-        config, norm = self._config, self._zero.gradient_norm()
+        config = self._config
+        with self._telemetry.clock.time("optimizer"):  # the one place where the host waits for the device
+            norm = self._zero.gradient_norm()
         self.update += 1
         if math.isfinite(norm):
             self._bad_in_a_row = 0
@@ -148,9 +155,16 @@ class Pretraining:
         if self.update % config.run.validate_every == 0 or self.update == self.updates:
             self._validate()
         minutes = (time.monotonic() - self._saved_at) / 60
-        kept = config.run.keep_every and self.update % config.run.keep_every == 0
-        if self._ranks.agree(int(minutes > config.run.checkpoint_minutes or bool(kept))):
-            self._save()
+        due = minutes > config.run.checkpoint_minutes or self._keeps(self.update)
+        if self._saver is not None and self._saver.failed():
+            self._telemetry.say("the last checkpoint could not be written; trying again")
+            self._saved_update, due = -1, True
+        if self._ranks.agree(int(due)):
+            self._save(again=True)
+
+    def _keeps(self, update: int) -> bool:
+        every = self._config.run.keep_every
+        return every is not None and update % every == 0
 
     def _skip(self) -> None:
         self._skipped += 1
@@ -162,14 +176,16 @@ class Pretraining:
         if self._ranks.first:
             keys = self._feed.keys((self.update - 1) * batch, batch)
             write_json(self._run / "bad_update.json", {"update": self.update, "crops": keys})
+        self._save(wait=True)
         raise ValueError(
             f"{self._bad_in_a_row} updates in a row were not finite; the crops of the last one are in"
-            f" {self._run / 'bad_update.json'}: look at them, or lower train.lr; weights and moments are those of"
-            f" update {self.update - self._bad_in_a_row}"
+            f" {self._run / 'bad_update.json'}: look at them, or lower train.lr; weights and moments, which are saved,"
+            f" are those of update {self.update - self._bad_in_a_row}"
         )
 
     def _report(self, norm: float) -> None:
-        more = {"gradient_norm": norm, "lr": self._config.train.lr, "skipped": float(self._skipped)}
+        config = self._config
+        more = {"gradient_norm": norm, "lr": config.train.lr, "skipped": self._skipped, "pool": config.contrast_pool}
         values = self._telemetry.report(self.update, self._position() / self._feed.order.epoch_length, more)
         used = values.get("code_perplexity")
         if used is not None and used < 0.02 * self._config.sizes.codes * self._config.sizes.code_groups:
@@ -182,40 +198,49 @@ class Pretraining:
             return
         sums = Sums()
         self._zero.engine.eval()
-        with self._feed.validation(self._micro_batch) as batches:
+        with self._telemetry.clock.apart("validation"), self._feed.validation(self._micro_batch) as batches:
             for number, batch in enumerate(batches):
+                if self._stopping.reason():  # the loop asks again, and stops
+                    break
                 self._seed(number)
                 sums.add(self._zero.engine(*self._inputs(batch)).metrics)
+            else:
+                self._compare(sums.read(self._ranks.world))
         self._zero.engine.train()
-        values = sums.read(self._ranks.world)
+
+    def _compare(self, values: dict[str, float]) -> None:
         self._telemetry.log("valid", self.update, values)
-        if self._best is None or values["loss"] < self._best[0]:
+        if math.isfinite(values["loss"]) and (self._best is None or values["loss"] < self._best[0]):
             self._best = (values["loss"], self.update)
             self._save()
 
     def _position(self) -> int:
         return self.update * self._config.train.batch
 
-    def _save(self, wait: bool = False) -> None:
+    def _save(self, wait: bool = False, again: bool = False) -> None:
         """All ranks gather; the first one keeps and writes. The pause is the copy to the host alone."""
-        if self._saved_update != self.update:
-            begin = time.perf_counter()
-            saver = self._saver
-            weights = _to_host(self._zero.weights(), keep=saver is not None)
-            moments = {which: _to_host(self._zero.moments(which), keep=saver is not None) for which in MOMENTS}
-            if saver is not None:
-                saver.save(weights, moments, self._state())
-                self._telemetry.say(f"checkpoint {self.update}: paused {time.perf_counter() - begin:.2f} s")
-            self._saved_update, self._saved_at = self.update, time.monotonic()
+        if self._saved_update != self.update or again:
+            with self._telemetry.clock.apart("checkpoint"):
+                self._copy_and_write()
         if wait and self._saver is not None:
             self._saver.wait()
         self._ranks.wait()
 
+    def _copy_and_write(self) -> None:
+        begin, keep = time.perf_counter(), self._saver is not None
+        weights = _to_host(self._zero.weights(), keep)
+        moments = {which: _to_host(self._zero.moments(which), keep) for which in MOMENTS}
+        if self._saver is not None:
+            self._saver.save(weights, moments, self._state())
+            self._telemetry.say(f"checkpoint {self.update}: paused {time.perf_counter() - begin:.2f} s")
+        self._saved_update, self._saved_at = self.update, time.monotonic()
+
     def _release(self) -> None:
         weights = _to_host(self._zero.weights(), keep=self._ranks.first)
         if self._ranks.first:
-            about = {"system": self._config.train.system, "update": self.update}
-            released.save(self._run / "model", weights, self._config.model.recipe, self._config.sizes, about)
+            config = self._config
+            about = {"system": config.train.system, "contrast_pool": config.contrast_pool, "update": self.update}
+            released.save(self._run / "model", weights, config.model.recipe, config.sizes, about)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -224,6 +249,9 @@ class Pretraining:
             "position": self._position(),
             "best": self._best[1] if self._best else None,
             "best_loss": self._best[0] if self._best else None,
+            "bad_in_a_row": self._bad_in_a_row,
+            "contrast_pool": self._config.contrast_pool,
+            "micro_batch": self._micro_batch,
             "data": self._feed.dataset.fingerprints,
             "config": settings.plain(self._config),
         }
@@ -233,27 +261,24 @@ class Pretraining:
         self.update, self._skipped = state["update"], state["update"] - state["applied"]
         if state["best"] is not None:
             self._best = (state["best_loss"], state["best"])
-        if state["applied"]:
-            self._zero.set_weights(found.weights)
-            self._zero.set_moments(found.moments, state["applied"])
+        self._bad_in_a_row = state["bad_in_a_row"]
+        self._zero.set_weights(found.weights)
+        self._zero.set_moments(found.moments, state["applied"])
 
 
 def _to_host(tensors: Any, keep: bool) -> dict[str, Tensor]:
     return {name: value.to("cpu", copy=True).contiguous() for name, value in tensors if keep}
 
 
-def _pool(pool: int, micro_batch: int, ranks: Ranks) -> tuple[int, dist.ProcessGroup | None]:
-    """-> pairs of this rank in one pool, and who shares it."""
-    if micro_batch >= pool:
-        return pool, None
+def _share_pools(pool: int, micro_batch: int, ranks: Ranks) -> dist.ProcessGroup | None:
+    """Who fills this rank's pools with it; None: it does so alone."""
     together = pool // micro_batch
+    if together == 1:
+        return None
     groups = [dist.new_group(list(range(first, first + together))) for first in range(0, ranks.world, together)]
-    return micro_batch, groups[ranks.rank // together]
+    group: dist.ProcessGroup = groups[ranks.rank // together]
+    return group
 
 
-def _same_data(fingerprints: list[str], found: Checkpoint) -> None:
-    if fingerprints != found.state["data"]:
-        raise ValueError(
-            f"data.path: these are not the datasets, or not in the order, that {found.folder} was trained on;"
-            " give those, or begin a new run with model.from"
-        )
+def _compile_pays(config: Config, ranks: Ranks) -> bool:
+    return ranks.device.type == "cuda" and config.train.zero_stage < 3

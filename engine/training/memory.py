@@ -22,7 +22,10 @@ def micro_batch(config: Config, ranks: Ranks) -> int:
         return wanted
     allowed = micro_batches(config, ranks.world)
     if not allowed:
-        accumulation(config, 0, ranks.world)
+        raise ValueError(
+            f"{ranks.world} ranks cannot fill whole pools of {config.contrast_pool} pairs in updates of"
+            f" {config.train.batch}: take another number of ranks, or change train.batch or train.contrast_pool"
+        )
     learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout)
     parameters = sum(parameter.numel() for parameter in learner.parameters())
     room = _USABLE * _free(ranks) - _STATE * parameters

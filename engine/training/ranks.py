@@ -40,7 +40,7 @@ def start() -> Ranks:
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local_rank, local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     if torch.cuda.is_available():
-        device = torch.device("cuda", local_rank)
+        device = torch.device("cuda", local_rank % torch.cuda.device_count())  # where each task sees its own GPU alone
         torch.cuda.set_device(device)
     else:
         device = torch.device("cpu")
@@ -50,22 +50,31 @@ def start() -> Ranks:
     return Ranks(rank, world, local_rank, local_world, device, dist.new_group(backend="gloo", timeout=_PATIENCE))
 
 
+def is_lost(failure: RuntimeError) -> bool:
+    """Whether it says that another rank cannot be reached any more."""
+    text = str(failure).lower()
+    return any(sign in text for sign in ("connection closed by peer", "connection reset", "gloo", "nccl"))
+
+
 def _complete_environment() -> None:
-    """What torchrun would have set: from Slurm's variables under srun, and for a single process otherwise."""
-    if "RANK" not in os.environ:
-        os.environ["RANK"] = os.environ.get("SLURM_PROCID", "0")
-        os.environ["WORLD_SIZE"] = os.environ.get("SLURM_NTASKS", "1")
-        os.environ["LOCAL_RANK"] = os.environ.get("SLURM_LOCALID", "0")
-        os.environ.setdefault("LOCAL_WORLD_SIZE", os.environ.get("SLURM_NTASKS_PER_NODE", "1"))
-    os.environ.setdefault("LOCAL_RANK", "0")
-    if "LOCAL_WORLD_SIZE" not in os.environ:  # the deepspeed launcher names it otherwise
-        os.environ["LOCAL_WORLD_SIZE"] = os.environ.get("LOCAL_SIZE", os.environ["WORLD_SIZE"])
-    if os.environ["WORLD_SIZE"] == "1":
-        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-        os.environ.setdefault("MASTER_PORT", str(_free_port()))
-    missing = [name for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    """What torchrun would have set: from Slurm's variables in a task of srun, and for a single process otherwise."""
+    given = os.environ
+    if "RANK" not in given:
+        of_srun = "SLURM_STEP_ID" in given and "SLURM_PROCID" in given
+        given["RANK"] = given["SLURM_PROCID"] if of_srun else "0"
+        given["WORLD_SIZE"] = given["SLURM_STEP_NUM_TASKS"] if of_srun else "1"
+        given["LOCAL_RANK"] = given["SLURM_LOCALID"] if of_srun else "0"
+        if of_srun:
+            given["LOCAL_WORLD_SIZE"] = given["SLURM_STEP_TASKS_PER_NODE"].partition("(")[0].partition(",")[0]
+    given.setdefault("LOCAL_RANK", "0")
+    if given.get("WORLD_SIZE") == "1":
+        given.setdefault("MASTER_ADDR", "127.0.0.1")
+        given.setdefault("MASTER_PORT", str(_free_port()))
+    missing = [name for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in given]
     if missing:
         raise ValueError(f"several ranks need {', '.join(missing)} in the environment (docs/launching.md)")
+    if "LOCAL_WORLD_SIZE" not in given:  # the deepspeed launcher says LOCAL_SIZE; a container is a machine to itself
+        given["LOCAL_WORLD_SIZE"] = given.get("LOCAL_SIZE", "1")
 
 
 def _free_port() -> int:

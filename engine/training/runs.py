@@ -7,22 +7,30 @@ RUN/
   checkpoints/    update-00000040/, ...
   model/          the weights of the end, to use elsewhere
   stop            make this file, and the run stops
+  lock            held by the process that trains here
 """
 
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
+import torch.distributed as dist
 import yaml
 
 from engine import settings
 from engine.config import Config
 from engine.training import checkpoint
 from engine.training.checkpoint import Checkpoint, write_json
+from engine.training.feed import Feed
 from engine.training.loop import FINISHED, Pretraining
-from engine.training.ranks import Ranks
+from engine.training.ranks import Ranks, is_lost
+from engine.training.stopping import Stopping
+
+T = TypeVar("T")
 
 STOPPED = 75  # exit code where nothing was wrong and there is more to do, but for signals: 128 and their number
 # What a run may change when it goes on: where it runs, what it says, and how long.
@@ -36,22 +44,31 @@ _FREE = {
 
 def pretrain(config: Config, resume: str | None, ranks: Ranks) -> int:
     """-> the exit code."""
-    run = Path(config.run.dir)
-    found = _found(run, resume, ranks)
-    if found:
-        _same_method(config, found)
-    if ranks.first:
-        run.mkdir(parents=True, exist_ok=True)
-        (run / "config.yaml").write_text(yaml.safe_dump(settings.plain(config), sort_keys=False))
-        write_json(run / "status.json", {"status": "running", "host": os.uname().nodename, "pid": os.getpid()})
+    run = Path(config.run.dir).expanduser()
+    stopping = Stopping(ranks, run / "stop", config.run.max_minutes)
+    try:
+        with _alone_in(run, ranks):
+            found = _found(config, run, resume, ranks)
+            feed = _together(ranks, lambda: _feed(config, ranks, found))
+            return _train(config, ranks, run, feed, found, stopping)
+    finally:
+        stopping.close()
+
+
+def _train(config: Config, ranks: Ranks, run: Path, feed: Feed, found: Checkpoint | None, stopping: Stopping) -> int:
     training = None
     try:
-        training = Pretraining(config, ranks, run, found)
+        training = Pretraining(config, ranks, run, feed, found, stopping)
+        del found  # three times the model
+        if ranks.first:
+            (run / "config.yaml").write_text(yaml.safe_dump(settings.plain(config), sort_keys=False))
+            write_json(run / "status.json", {"status": "running", "host": os.uname().nodename, "pid": os.getpid()})
         reason = training.run()
     except BaseException as failure:
-        if ranks.first:
-            why = f"{type(failure).__name__}: {failure}"
-            _report(run, {"status": "failed", "reason": why, "update": training.update if training else None})
+        if ranks.first and training is not None:
+            lost = isinstance(failure, RuntimeError) and is_lost(failure)
+            why = "another rank died" if lost else f"{type(failure).__name__}: {failure}"
+            _report(run, {"status": "stopped" if lost else "failed", "reason": why, "update": training.update})
         raise
     if ranks.first:
         status = "finished" if reason == FINISHED else "stopped"
@@ -64,19 +81,87 @@ def pretrain(config: Config, resume: str | None, ranks: Ranks) -> int:
     return 128 + signal.Signals[reason] if reason in signal.Signals.__members__ else STOPPED
 
 
+@contextmanager
+def _alone_in(run: Path, ranks: Ranks) -> Iterator[None]:
+    """No other process writes there: ranks that a killed launcher has left behind would."""
+    lock = None
+
+    def take() -> None:
+        nonlocal lock
+        if ranks.first:
+            run.mkdir(parents=True, exist_ok=True)
+            lock = open(run / "lock", "a")  # noqa: SIM115
+            try:
+                flock(lock, LOCK_EX | LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"run.dir = {run}: another process is training there") from None
+
+    _together(ranks, take)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.close()
+
+
+def _together(ranks: Ranks, work: Callable[[], T]) -> T:
+    """What went wrong on one rank is an error on all: none is left waiting."""
+    result, failure = None, None
+    try:
+        result = work()
+    except (ValueError, OSError) as found:
+        failure = str(found)
+    failures: list[str | None] = [None] * ranks.world
+    dist.all_gather_object(failures, failure, ranks.control)
+    said = [(rank, text) for rank, text in enumerate(failures) if text is not None]
+    if said:
+        rank, text = said[0]
+        raise ValueError(text if rank == 0 else f"rank {rank}: {text}")
+    return cast(T, result)
+
+
+def _feed(config: Config, ranks: Ranks, found: Checkpoint | None) -> Feed:
+    feed = Feed(config, ranks)
+    if found and feed.dataset.fingerprints != found.state["data"]:
+        raise ValueError(
+            f"data.path: these are not the datasets, or not in the order, that {found.folder} was trained on;"
+            " give those, or begin a new run with model.from"
+        )
+    return feed
+
+
 def _report(run: Path, status: dict[str, Any]) -> None:
     with suppress(OSError):  # a full disk has been reported already
         write_json(run / "status.json", status)
 
 
-def _found(run: Path, resume: str | None, ranks: Ranks) -> Checkpoint | None:
+def _found(config: Config, run: Path, resume: str | None, ranks: Ranks) -> Checkpoint | None:
+    """The first rank looks; all read the same, or all stop."""
+    own = _together(ranks, lambda: _look(run, resume) if ranks.first else None)
+    chosen: list[Any] = [own and (str(own.folder.resolve()), own.manifest)]
+    dist.broadcast_object_list(chosen, 0, ranks.control)
+    if chosen[0] is None:
+        return None
+    folder, manifest = chosen[0]
+
+    def read() -> Checkpoint:
+        found = own or checkpoint.read(Path(folder))
+        if found.manifest != manifest:
+            raise ValueError(f"{folder} is another checkpoint here than on the first rank")
+        _same_method(config, found)
+        return found
+
+    return _together(ranks, read)
+
+
+def _look(run: Path, resume: str | None) -> Checkpoint | None:
     folder = run / "checkpoints"
     if resume is None:
         if checkpoint.updates(folder):
             raise ValueError(f"run.dir = {run} holds a run: --resume auto goes on with it; else choose another folder")
         return None
     if resume == "auto":
-        return checkpoint.latest(folder, lambda line: print(line, flush=True) if ranks.first else None)
+        return checkpoint.latest(folder, lambda line: print(line, flush=True))
     return checkpoint.read(Path(resume))
 
 

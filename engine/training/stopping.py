@@ -2,6 +2,7 @@
 
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -21,7 +22,8 @@ class Stopping:
         self._end = time.monotonic() + 60 * max_minutes if max_minutes else float("inf")
         self._heard = 0
         if ranks.first:
-            file.unlink(missing_ok=True)  # of the run before
+            with suppress(OSError):  # of the run before; where that is no folder, others say so
+                file.unlink()
         self._before = {one: signal.signal(one, self._hear) for one in _SIGNALS}
 
     def _hear(self, number: int, _: FrameType | None) -> None:

@@ -1,7 +1,9 @@
 """From tensors and time to numbers worth reading: one place for training and benchmarks."""
 
+import hashlib
 import importlib
 import json
+import math
 import resource
 import sys
 import time
@@ -49,7 +51,16 @@ class Clock:
 
     def __init__(self) -> None:
         self._parts: dict[str, float] = {}
+        self._apart = 0.0
         self._begin = time.perf_counter()
+
+    @contextmanager
+    def apart(self, part: str) -> Iterator[None]:
+        """What is no part of training, and of its rate."""
+        begin = time.perf_counter()
+        with self.time(part):
+            yield
+        self._apart += time.perf_counter() - begin
 
     @contextmanager
     def time(self, part: str) -> Iterator[None]:
@@ -58,16 +69,19 @@ class Clock:
         self._parts[part] = self._parts.get(part, 0.0) + time.perf_counter() - begin
 
     def read(self) -> tuple[float, dict[str, float]]:
-        """-> seconds since the last reading, and the share of each part."""
+        """-> seconds of training since the last reading, and the share of each part in all of the time."""
         now = time.perf_counter()
         seconds = now - self._begin
         shares = {f"{part}_share": spent / seconds for part, spent in self._parts.items()}
-        self._begin, self._parts = now, {}
-        return seconds, shares
+        training = seconds - self._apart
+        self._begin, self._parts, self._apart = now, {}, 0.0
+        return training, shares
 
 
 class Tracker(Protocol):
     def log(self, values: Mapping[str, float], update: int) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class _TensorBoard:
@@ -80,15 +94,21 @@ class _TensorBoard:
         for name, value in values.items():
             self._writer.add_scalar(name, value, update)
 
+    def close(self) -> None:
+        self._writer.close()
+
 
 class _Wandb:
     def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
         self._run = importlib.import_module("wandb").init(
-            project="leadwise", name=run.name, dir=str(run), id=run.name, resume="allow", config=config
+            project="leadwise", name=run.name, dir=str(run), id=_identity(run), resume="allow", config=config
         )
 
     def log(self, values: Mapping[str, float], update: int) -> None:
         self._run.log(dict(values), step=update)
+
+    def close(self) -> None:
+        self._run.finish()
 
 
 class _Mlflow:
@@ -101,6 +121,9 @@ class _Mlflow:
     def log(self, values: Mapping[str, float], update: int) -> None:
         self._mlflow.log_metrics(dict(values), step=update)
 
+    def close(self) -> None:
+        self._mlflow.end_run()
+
 
 class _Trackio:
     def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
@@ -108,6 +131,14 @@ class _Trackio:
 
     def log(self, values: Mapping[str, float], update: int) -> None:
         self._run.log(dict(values), step=update)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def _identity(run: Path) -> str:
+    """The same when the run goes on."""
+    return hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:16]
 
 
 _TRACKERS: dict[str, Callable[[Path, Mapping[str, Any]], Tracker]] = {
@@ -174,7 +205,8 @@ class Telemetry:
     def log(self, kind: str, update: int, values: Mapping[str, float]) -> None:
         if self._file is None:
             return
-        self._file.write(json.dumps({"kind": kind, "update": update, **values}) + "\n")
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}  # JSON has no nan
+        self._file.write(json.dumps({"kind": kind, "update": update, **finite}) + "\n")
         self._file.flush()
         for tracker in self._trackers:
             tracker.log({f"{kind}/{name}": value for name, value in values.items()}, update)
@@ -187,6 +219,8 @@ class Telemetry:
 
     def close(self) -> None:
         self._bar.close()
+        for tracker in self._trackers:
+            tracker.close()
         if self._file is not None:
             self._file.close()
 

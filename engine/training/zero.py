@@ -8,7 +8,6 @@ from typing import Any
 
 import deepspeed
 import torch
-from deepspeed.runtime import constants
 from deepspeed.utils import (
     safe_get_full_fp32_param,
     safe_get_full_optimizer_state,
@@ -28,15 +27,20 @@ _OURS = {
     "gradient_clipping": "train.clip",
     "optimizer": "train.lr, train.betas, train.eps and train.weight_decay",
     "scheduler": "train.lr, which is constant",
-    "bf16": "train.precision",
-    "fp16": "train.precision",
-    "data_types": "train.precision",
-    "tensorboard": "log.to",
-    "wandb": "log.to",
-    "comet": "log.to",
-    "csv_monitor": "log.to",
+    **dict.fromkeys(("bf16", "bfloat16", "fp16", "amp", "torch_autocast", "data_types"), "train.precision"),
+    **dict.fromkeys(("tensorboard", "wandb", "comet", "csv_monitor"), "log.to"),
+    "steps_per_print": "run.log_every",
+    "timers": "Leadwise, so that nothing waits for the device",
 }
-_OF_ZERO = {"stage": "train.zero_stage", "offload_optimizer": "train.offload", "offload_param": "train.offload"}
+_OF_ZERO = {"stage": "train.zero_stage"} | dict.fromkeys(
+    ("offload_optimizer", "offload_param", "cpu_offload", "cpu_offload_params"), "train.offload"
+)
+# What else DeepSpeed takes at its top level, where it says nothing about names it does not know.
+_PASSED = {
+    *("zero_optimization", "activation_checkpointing", "flops_profiler", "comms_logger", "aio", "checkpoint"),
+    *("communication_data_type", "prescale_gradients", "gradient_predivide_factor", "sparse_gradients"),
+    *("disable_allgather", "wall_clock_breakdown", "memory_breakdown", "dump_state"),
+}
 
 
 def deepspeed_settings(config: Config, micro_batch: int, accumulation: int) -> dict[str, Any]:
@@ -54,6 +58,7 @@ def deepspeed_settings(config: Config, micro_batch: int, accumulation: int) -> d
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 10**9,  # telemetry speaks
+        "timers": {"throughput": {"enabled": False, "synchronized": False}},  # it would wait for the device
     }
     if train.precision != "fp32":
         made[train.precision] = {"enabled": True}
@@ -65,13 +70,11 @@ def deepspeed_settings(config: Config, micro_batch: int, accumulation: int) -> d
 
 def _check(passed: Mapping[str, Any]) -> None:
     """Misspelt settings of the top level are taken silently by DeepSpeed; nested ones it refuses itself."""
-    known = {value for name, value in vars(constants).items() if name.isupper() and isinstance(value, str)}
-    known |= {"zero_optimization", "activation_checkpointing", "flops_profiler", "comms_logger", "compile", "aio"}
     for key in passed:
         if key in _OURS:
             raise ValueError(f"deepspeed.{key} is set by {_OURS[key]}")
-        if key not in known:
-            raise ValueError(f"deepspeed.{key}: DeepSpeed has no such setting{nearest(key, known, 'deepspeed')}")
+        if key not in _PASSED:
+            raise ValueError(f"deepspeed.{key}: there is no such setting{nearest(key, _PASSED, 'deepspeed')}")
     zero = passed.get("zero_optimization", {})
     if not isinstance(zero, dict):
         raise ValueError("deepspeed.zero_optimization should be settings")
@@ -108,6 +111,7 @@ class Zero:
         except (ValueError, AssertionError, TypeError) as failure:  # pydantic's are ValueErrors
             raise ValueError(f"DeepSpeed refuses these settings: {' '.join(str(failure).split())}") from failure
         self._norm: Tensor | None = None
+        self._make_state()
 
     def micro_step(self, *inputs: Any) -> Any:
         """Forward and backward; the last one of an update also applies it."""
@@ -118,7 +122,10 @@ class Zero:
 
     def gradient_norm(self) -> float:
         """Of the last update; not finite: it was skipped, on all ranks."""
-        return float(self.engine.get_global_grad_norm() if self._norm is None else self._norm)
+        of_deepspeed = self.engine.get_global_grad_norm()  # before clipping
+        norm = self._norm if of_deepspeed is None else of_deepspeed
+        assert norm is not None
+        return float(norm)
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Whole and in float32, by name. All ranks together, as all that follows."""
@@ -138,7 +145,8 @@ class Zero:
     @torch.no_grad()
     def set_moments(self, moments: Mapping[str, Mapping[str, Tensor]], updates: int) -> None:
         """`updates`: how many made them."""
-        self._make_state(updates)
+        for shard in self._shards():
+            self._adamw.state[shard]["step"].fill_(updates)
         for which in MOMENTS:
             for name, parameter in self._named.items():
                 if self._stage:
@@ -157,17 +165,20 @@ class Zero:
             for name, parameter in everything.items():
                 parameter.copy_(weights[name])
 
-    def _make_state(self, updates: int) -> None:
-        """AdamW makes its state in its first update; here it has to be there before."""
-        shards = [shard for group in self._adamw.param_groups for shard in group["params"]]
-        if self._stage == 3:  # which shows them to AdamW only while it updates
-            shards = self._optimizer.fp32_partitioned_groups_flat
-        for shard in shards:
+    def _make_state(self) -> None:
+        """AdamW would make it in its first update, and DeepSpeed could not read or write it before."""
+        for shard in self._shards():
             state = self._adamw.state[shard]
-            state["step"] = torch.tensor(float(updates), device=shard.device)
+            state["step"] = torch.zeros((), device=shard.device)
             state |= {which: torch.zeros_like(shard) for which in MOMENTS}
         if hasattr(self._optimizer, "_lazy_init_hp_params_optimizer_state"):
             self._optimizer._lazy_init_hp_params_optimizer_state()
+
+    def _shards(self) -> list[Tensor]:
+        """What AdamW updates on this rank."""
+        if self._stage == 3:  # which shows them to AdamW only while it updates
+            return list(self._optimizer.fp32_partitioned_groups_flat)
+        return [shard for group in self._adamw.param_groups for shard in group["params"]]
 
     def _skip_if_not_finite(self, *_: Any) -> None:
         """ZeRO-0 in float32 is the one mode that DeepSpeed does not check. AdamW itself skips where found_inf is 1."""

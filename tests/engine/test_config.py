@@ -156,8 +156,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (8, [], [64]),
         (3, [], []),
         (4, ["train.batch=1024"], [128, 256]),  # one pool of four ranks, or two pools of two
-        (1, ["train.batch=1024"], [512, 1024]),
-        (2, ["model.recipe=reference"], [64, 128, 256]),  # whole pools on each rank
+        (1, ["train.batch=1024"], [512]),
+        (2, ["model.recipe=reference"], [64]),  # a pool is what one rank holds
         (8, ["model.recipe=reference"], [64]),
         (16, ["model.recipe=reference"], []),
         (4, ["train.contrast_pool=8", "train.batch=16"], [2, 4]),

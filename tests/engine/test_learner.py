@@ -1,4 +1,4 @@
-"""What the learner puts together: pools, thinning, the objective of each system."""
+"""What the learner puts together: thinning, the objective of each system."""
 
 import math
 
@@ -17,25 +17,15 @@ SMALL = Sizes(conv_dim=16, dim=32, layers=1, heads=2, feedforward=32, codes=12, 
 TEMPERATURE = torch.tensor(1.5, dtype=torch.float64)
 
 
-def learner(name: str, pool: int | None = None) -> Learner:
+def learner(name: str) -> Learner:
     torch.manual_seed(0)
-    return Learner(SYSTEMS[name], SMALL, drop=NO_DROPOUT, pool=pool).double()
+    return Learner(SYSTEMS[name], SMALL, drop=NO_DROPOUT).double()
 
 
 def vectors(of: Learner, pairs: int) -> Tensor:
     """Unit global representations [2 * pairs, dim]."""
     contexts = of.encoder(draws.batch(pairs).double().flatten(0, 1)).contexts
     return F.normalize(contexts.mean(1), dim=-1)
-
-
-def test_pools_do_not_see_each_other() -> None:
-    identity = torch.arange(6)
-    batch = draws.batch(6).double()
-    split = learner("cmsc", pool=2)(batch, identity, None, TEMPERATURE).total
-    alone = [learner("cmsc")(batch[at : at + 2], identity[at : at + 2], None, TEMPERATURE).total for at in (0, 2, 4)]
-    torch.testing.assert_close(split, torch.stack(alone).mean(), rtol=1e-10, atol=0)
-    whole = learner("cmsc")(batch, identity, None, TEMPERATURE).total
-    assert abs(float(whole - split)) > 0.1
 
 
 def test_3kg_takes_views_of_one_record_for_positives_and_out_of_the_denominator() -> None:

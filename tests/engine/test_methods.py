@@ -5,7 +5,7 @@ import torch
 
 from engine.learner import Learner
 from engine.methods import SYSTEMS
-from engine.model.sizes import SIZES
+from engine.model.sizes import SIZES, Recipe
 from tests.engine import draws
 
 LOCAL = {

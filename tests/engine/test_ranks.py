@@ -24,7 +24,7 @@ def gradients(name: str, rank: int, ranks: dist.ProcessGroup | None, compiled: b
     """float64, of the pairs of `rank`; of all where `ranks` is None."""
     system = SYSTEMS[name]
     torch.manual_seed(0)
-    learner = Learner(system, SIZES, drop=NO_DROPOUT, pool_ranks=ranks, ranks=ranks).double()
+    learner = Learner(system, SIZES, drop=NO_DROPOUT, ranks=ranks).double()
     noise = -torch.empty(2 * PAIRS, 100, 2, 12, dtype=torch.float64).exponential_().log()
     pairs = slice(0, PAIRS) if ranks is None else slice(rank * PAIRS // RANKS, (rank + 1) * PAIRS // RANKS)
     segments = slice(2 * pairs.start, 2 * pairs.stop)

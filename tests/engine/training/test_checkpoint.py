@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,34 @@ except OSError as failure:
     found = latest(tmp_path, print)
     assert found is not None and found.state["update"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["update-00000001"]
+
+
+def test_the_one_just_written_stays_whatever_else_is_there(tmp_path: Path) -> None:
+    """Newer ones, damaged or of another course, are put aside where the run goes on from before them."""
+    saver = Saver(tmp_path, 3, None)
+    for update in (3, 10, 12):
+        save(saver, update)
+    (tmp_path / "update-00000012" / "state.json").write_text("")
+    saver = Saver(tmp_path, 1, None, begun=3)
+    assert updates(tmp_path) == [3] and len(list(tmp_path.glob("aside-*"))) == 2
+    save(saver, 4)
+    assert updates(tmp_path) == [4]
+
+
+def test_after_a_failure_the_next_one_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saver, real = Saver(tmp_path, 1, None), checkpoint.save_file
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    save(saver, 1)
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    saver.save(*tensors(2), {"update": 2})
+    while not saver.failed():
+        time.sleep(0.01)
+    monkeypatch.setattr(checkpoint, "save_file", real)
+    save(saver, 3)
+    assert updates(tmp_path) == [3] and not saver.failed()
 
 
 def test_json_is_replaced_in_one_go(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from engine.training import checkpoint
 from tests.engine.training.conftest import CONFIGS, SMALL, lines, status
-from tests.engine.training.test_pretrain import WATCHED, at, same_state
+from tests.engine.training.test_pretrain import STILL, WATCHED, at, same_state
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
@@ -33,7 +33,8 @@ def begin(
     launcher: Sequence[str], data: Path, run: Path, *given: str, file: str = "w2v_cmsc_rlm", resume: str = ""
 ) -> subprocess.Popen[str]:
     settings = [*SMALL, f"data.path={data}", f"run.dir={run}", *given]
-    command = [*launcher, str(ROOT / "engine" / "pretrain.py"), "--config", str(CONFIGS / f"{file}.yaml")]
+    program = [] if launcher[-1].endswith(".py") else [str(ROOT / "engine" / "pretrain.py")]
+    command = [*launcher, *program, "--config", str(CONFIGS / f"{file}.yaml")]
     command += [word for setting in settings for word in ("--set", setting)] + (["--resume", resume] if resume else [])
     return subprocess.Popen(
         command,
@@ -98,8 +99,7 @@ def test_two_ranks_under_deepspeed_and_on_with_one(hearts: Path, tmp_path: Path)
 
 def test_one_process_equals_two(hearts: Path, tmp_path: Path) -> None:
     """The same pool of 8 pairs, contrasted by one process or by two: float32, no dropout, no Gumbel noise."""
-    still = [f"model.dropout.{place}=0" for place in ("residual", "attention", "input", "features")]
-    given = ["train.updates=5", "train.precision=fp32", "train.lr=1e-3", *still]
+    given = ["train.updates=5", "train.precision=fp32", "train.lr=1e-3", *STILL]
     finish(begin(LAUNCHERS["python"], hearts, tmp_path / "one", *given, file="cmsc_rlm"))
     finish(begin(LAUNCHERS["torchrun"], hearts, tmp_path / "two", *given, file="cmsc_rlm"))
     one, two = (load_file(at(tmp_path / run, 5) / "weights.safetensors") for run in ("one", "two"))
@@ -116,7 +116,51 @@ def test_a_rank_that_dies_ends_the_run(hearts: Path, tmp_path: Path) -> None:
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
     os.kill(int(children[-1]), signal.SIGKILL)
     out, _ = process.communicate(timeout=60)
-    assert process.returncode != 0 and "SIGKILL" in out
+    assert process.returncode != 0
+    said = [line for line in out.splitlines() if line.startswith("error: ")]
+    assert said == ["error: rank 0: another rank has died; --resume auto goes on"]
+    assert status(tmp_path / "run")["reason"] == "another rank died"
+
+
+def test_an_error_of_one_rank_is_said_and_ends_all(hearts: Path, tmp_path: Path) -> None:
+    """A dataset that one machine does not have."""
+    program = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from engine.training import feed
+if os.environ["RANK"] == "1":
+    feed.open_dataset = lambda path, *_, **__: (_ for _ in ()).throw(ValueError(f"{{path[0]}}: not here"))
+sys.argv[0] = {str(ROOT / "engine" / "pretrain.py")!r}
+from engine import pretrain
+pretrain.main()
+"""
+    (tmp_path / "program.py").write_text(program)
+    launcher = [*LAUNCHERS["torchrun"], str(tmp_path / "program.py")]
+    out = finish(begin(launcher, hearts, tmp_path / "run", "train.updates=2"), code=1)
+    assert f"error: rank 1: {hearts}: not here" in out.splitlines()
+
+
+def test_a_nan_on_one_of_two_ranks(hearts: Path, tmp_path: Path) -> None:
+    """The update is skipped on both, counted, and leaves weights and moments as they were."""
+    program = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from engine.training.loop import Pretraining
+real = Pretraining._inputs
+def inputs(self, batch):
+    signal, *others = real(self, batch)
+    return (signal * float("nan") if self.update == 2 and os.environ["RANK"] == "1" else signal, *others)
+Pretraining._inputs = inputs
+sys.argv[0] = {str(ROOT / "engine" / "pretrain.py")!r}
+from engine import pretrain
+pretrain.main()
+"""
+    (tmp_path / "program.py").write_text(program)
+    launcher = [*LAUNCHERS["torchrun"], str(tmp_path / "program.py")]
+    finish(begin(launcher, hearts, tmp_path / "run", "train.updates=4", "run.keep_every=1"))
+    assert same_state(at(tmp_path / "run", 2), at(tmp_path / "run", 3))
+    assert not same_state(at(tmp_path / "run", 3), at(tmp_path / "run", 4))
+    assert [line["skipped"] for line in lines(tmp_path / "run")] == [0, 0, 1, 1]
 
 
 def test_an_error_is_one_line(hearts: Path, tmp_path: Path) -> None:
@@ -205,8 +249,9 @@ def test_srun_gives_each_task_its_rank(hearts: Path, tmp_path: Path) -> None:
     """With the variables of Slurm alone, and the two that docs/slurm.sh sets."""
     tasks = []
     for task in range(2):
-        slurm = {"SLURM_PROCID": str(task), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(task)}
-        slurm |= {"SLURM_NTASKS_PER_NODE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29544"}
+        slurm = {"SLURM_STEP_ID": "0", "SLURM_PROCID": str(task), "SLURM_LOCALID": str(task)}
+        slurm |= {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2(x1)"}
+        slurm |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29544"}
         launcher = ["env", *(f"{name}={value}" for name, value in slurm.items()), sys.executable]
         tasks.append(begin(launcher, hearts, tmp_path / "run", "train.updates=4"))
     for process in tasks:

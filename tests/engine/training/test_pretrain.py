@@ -1,11 +1,13 @@
 """Runs of the smallest size in this process; those of several processes are in test_launch.py."""
 
 import json
+import math
 import os
 import shutil
 import signal
 import threading
 import time
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from engine.training.loop import Pretraining
 from tests.engine.training.conftest import Train, lines, status
 
 GOLDEN = Path(__file__).with_name("golden.json")
+STILL = [f"model.dropout.{place}=0" for place in ("residual", "attention", "input", "features")]
 WATCHED = ("loss", "local", "global", "diversity", "feature_penalty", "gradient_norm")
 
 
@@ -41,7 +44,15 @@ def at(run: Path, update: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    "given", [[], ["train.zero_stage=2", "train.precision=fp32"]], ids=["zero1-bf16", "zero2-fp32"]
+    "given",
+    [
+        [],
+        ["train.zero_stage=0", "train.precision=fp32"],
+        ["train.zero_stage=2", "train.precision=fp32"],
+        ["train.zero_stage=3"],
+        ["train.offload=cpu"],
+    ],
+    ids=["zero1-bf16", "zero0-fp32", "zero2-fp32", "zero3-bf16", "offload"],
 )
 def test_a_stopped_run_goes_on_bit_for_bit(train: Train, tmp_path: Path, given: list[str]) -> None:
     """Weights, moments, losses; dropout, Gumbel noise and RLM on, over the turn of an epoch."""
@@ -54,6 +65,17 @@ def test_a_stopped_run_goes_on_bit_for_bit(train: Train, tmp_path: Path, given: 
     for ours, theirs in zip(straight, stopped, strict=True):
         assert [ours[name] for name in WATCHED] == [theirs[name] for name in WATCHED]
     assert straight[-1]["epoch"] > 1
+
+
+def test_accumulated_pools(train: Train, tmp_path: Path) -> None:
+    """Two pools of four: the mean of what each of them gives, whatever holds them."""
+    given = ["train.contrast_pool=4", "train.precision=fp32", *STILL]
+    assert train("train.updates=6", *given, file="cmsc_rlm") == 0
+    line = lines(tmp_path / "run")[0]
+    assert line["pool"] == 4 and line["global_chance"] == pytest.approx(math.log(7), rel=1e-4)
+    assert train("train.updates=3", *given, file="cmsc_rlm", to="stopped") == 0
+    assert train("train.updates=6", *given, file="cmsc_rlm", to="stopped", resume="auto") == 0
+    assert same_state(at(tmp_path / "run", 6), at(tmp_path / "stopped", 6))
 
 
 def test_going_on_from_an_older_checkpoint(train: Train, tmp_path: Path) -> None:
@@ -113,6 +135,26 @@ def test_a_stop_file_and_a_limit_of_time(train: Train, tmp_path: Path) -> None:
     toucher.join()
     assert status(tmp_path / "run")["reason"] == "stop file"
     assert status(tmp_path / "run")["update"] > first["update"]
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_stopped_before_the_first_update(train: Train, tmp_path: Path, stage: int) -> None:
+    given = ["train.precision=fp32", f"train.zero_stage={stage}", "train.updates=3"]
+    assert train(*given, "run.max_minutes=1e-9") == 75
+    assert status(tmp_path / "run")["update"] == 0
+    assert train(*given, resume="auto") == 0
+    assert train(*given, to="straight") == 0
+    assert same_state(at(tmp_path / "straight", 3), at(tmp_path / "run", 3))
+
+
+@pytest.mark.slow
+def test_compiled(train: Train, tmp_path: Path) -> None:
+    """Through DeepSpeed's hooks, a validation, and the losses of the uncompiled run."""
+    given = ["train.updates=5", "train.precision=fp32", "run.validate_every=3", *STILL]
+    assert train(*given, "train.compile=true", to="compiled", file="cmsc_rlm") == 0
+    assert train(*given, to="eager", file="cmsc_rlm") == 0
+    for ours, theirs in zip(lines(tmp_path / "compiled"), lines(tmp_path / "eager"), strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
 
 def test_best_and_last_are_kept(train: Train, tmp_path: Path) -> None:
@@ -175,8 +217,16 @@ class TestRefusals:
         assert train("train.updates=3", "run.log_every=2", "data.prefetch=4", resume="auto") == 0
 
     def test_another_dataset(self, train: Train, begun: Path, dataset: Path) -> None:
+        before = [(begun / name).read_bytes() for name in ("status.json", "config.yaml")]
         with pytest.raises(ValueError, match=r"data.path: these are not the datasets"):
             train(f"data.path={dataset}", resume="auto")
+        assert [(begun / name).read_bytes() for name in ("status.json", "config.yaml")] == before
+
+    def test_a_run_that_is_running(self, train: Train, begun: Path) -> None:
+        with open(begun / "lock") as lock:
+            flock(lock, LOCK_EX)
+            with pytest.raises(ValueError, match="another process is training there"):
+                train("train.updates=4", resume="auto")
 
     def test_a_damaged_checkpoint(self, train: Train, begun: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert train("train.updates=4", resume="auto") == 0
@@ -189,16 +239,21 @@ class TestRefusals:
 
     def test_a_folder_that_cannot_be_written(self, train: Train, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        with pytest.raises(OSError, match="file"):
+        with pytest.raises(ValueError, match="file"):
             train(to="file/run")
 
     @pytest.mark.parametrize(
         ("given", "said"),
         [
             ("deepspeed.train_batch_size=8", "deepspeed.train_batch_size is set by train.batch"),
-            ("deepspeed.zero_optimisation.stage=1", "did you mean deepspeed.zero_optimization"),
+            (
+                "deepspeed.zero_optimisation.stage=1",
+                r"there is no such setting; did you mean deepspeed.zero_optimization\?",
+            ),
             ("deepspeed.zero_optimization.stage=2", "deepspeed.zero_optimization.stage is set by train.zero_stage"),
             ("deepspeed.zero_optimization.nonsense=2", "DeepSpeed refuses these settings: .*nonsense"),
+            ("deepspeed.bfloat16.enabled=true", "deepspeed.bfloat16 is set by train.precision"),
+            ("deepspeed.timers.throughput.enabled=true", "deepspeed.timers is set by Leadwise"),
             ("train.micro_batch=3", "does not make whole pools of 8 pairs in updates of 8; it may be 8"),
         ],
     )
