@@ -52,8 +52,9 @@ class Folder:
         self.files = [_file(entry) for entry in self._description["files"]]
         self._tables = {entry["name"]: _file(entry) for entry in self._description["tables"]}
         self._view = view
-        if view not in self._description["views"]:
-            there = ", ".join(sorted(self._description["views"]))
+        self.views: list[str] = sorted(self._description["views"])
+        if view not in self.views:
+            there = ", ".join(self.views)
             raise ValueError(f"{storage.where} has no view {view!r}; it has {there} (data_tools.shard --views)")
         storage.check([*self.files, *self._tables.values()], verify)
         self._columns = {name: self._column(view, name) for name in _COLUMNS}

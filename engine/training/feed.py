@@ -1,6 +1,6 @@
 """The batches of a run: which datasets, in which order, from which position."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +18,18 @@ class Feed:
 
     def __init__(self, config: Config, ranks: Ranks) -> None:
         self._config, self._ranks = config, ranks
-        self.dataset = self._open("pretrain")
-        self.valid = self._open("pretrain-valid")
+        self.dataset = self._open("pretrain", config.data.path)
+        # A small dataset may have nothing to spare for it.
+        folders = zip(config.data.path, self.dataset.folders, strict=True)
+        with_valid = [path for path, folder in folders if "pretrain-valid" in folder.views]
+        self._valid = self._open("pretrain-valid", with_valid) if with_valid else None
         weights = config.data.weights or (1.0,) * len(config.data.path)
         self.order = Order(self.dataset.counts, config.run.seed, config.data.window, self.dataset.of_files(weights))
 
-    def _open(self, view: str) -> Dataset:
+    def _open(self, view: str, paths: Sequence[str]) -> Dataset:
         data = self._config.data
         return open_dataset(
-            data.path,
+            paths,
             view,
             pairs=self._config.system.sample == "crop",
             verify=data.verify and self._ranks.local_rank == 0 and view == "pretrain",
@@ -39,17 +42,24 @@ class Feed:
         plans = training(self.order, position, micro_batch, self._ranks.rank, self._ranks.world)
         return self._batches(self.dataset, reading_ahead(plans, self.order, self.dataset))
 
+    @property
+    def valid_samples(self) -> int:
+        return len(self._valid) if self._valid else 0
+
     def validation_size(self, micro_batch: int) -> int:
         """Of a rank's batch, as near to `micro_batch` as leaves the fewest samples out: all batches are of one size."""
-        return len(self.valid) // (self._validation_batches(micro_batch) * self._ranks.world)
+        if not self._valid:
+            return 0
+        return self.valid_samples // (self._validation_batches(micro_batch) * self._ranks.world)
 
     def validation(self, micro_batch: int) -> Batches:
         size, world = self.validation_size(micro_batch), self._ranks.world
+        assert self._valid
         count = self._validation_batches(micro_batch) * world * size
-        return self._batches(self.valid, evaluation(count, size, self._ranks.rank, world))
+        return self._batches(self._valid, evaluation(count, size, self._ranks.rank, world))
 
     def _validation_batches(self, micro_batch: int) -> int:
-        return -(-len(self.valid) // (self._ranks.world * micro_batch))
+        return -(-self.valid_samples // (self._ranks.world * micro_batch))
 
     def _batches(self, dataset: Dataset, plans: Iterator[Plan]) -> Batches:
         config = self._config

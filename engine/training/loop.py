@@ -67,7 +67,7 @@ class Pretraining:
             f" x {self._micro_steps} micro-steps{begun_with if not found else f'; on from update {self.update}'}"
         )
         if feed.validation_size(self._micro_batch) < 2:
-            self._telemetry.say(f"no validation: the view pretrain-valid has {len(feed.valid)} samples")
+            self._telemetry.say(f"no validation: the view pretrain-valid has {feed.valid_samples} samples")
 
     def _build(self) -> str:
         """The learner under DeepSpeed; -> what is to be said of its weights."""

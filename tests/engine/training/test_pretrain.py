@@ -23,7 +23,9 @@ from engine.methods import SYSTEMS
 from engine.model.sizes import NO_DROPOUT, SIZES
 from engine.training import checkpoint
 from engine.training.loop import Pretraining
+from tests.engine.conftest import shard
 from tests.engine.training.conftest import Train, lines, status
+from tests.recordings import noise, write
 
 GOLDEN = Path(__file__).with_name("golden.json")
 STILL = [f"model.dropout.{place}=0" for place in ("residual", "attention", "input", "features")]
@@ -164,6 +166,16 @@ def test_best_and_last_are_kept(train: Train, tmp_path: Path) -> None:
     best = min(valid, key=lambda line: line["loss"])["update"]
     assert checkpoint.updates(tmp_path / "run" / "checkpoints") == sorted({best, 12})
     assert {"local", "global", "local_accuracy", "pair_retrieval"} <= set(valid[0])
+
+
+def test_a_dataset_without_validation(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two recordings have none to spare."""
+    for number in range(2):
+        write(tmp_path / "raw", f"own{number}", noise(number, 40_000))
+    data = shard(tmp_path / "raw", tmp_path / "set")
+    assert train(f"data.path={data}", "train.updates=2", "run.validate_every=1") == 0
+    assert "no validation: the view pretrain-valid has 0 samples" in capsys.readouterr().out
+    assert not lines(tmp_path / "run", "valid")
 
 
 def test_validation_changes_nothing(train: Train, tmp_path: Path) -> None:
