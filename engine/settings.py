@@ -28,7 +28,7 @@ def read(of: type[T], path: Path, settings: Sequence[str]) -> T:
     if not path.is_file():
         raise ValueError(f"{path}: there is no such config file")
     try:
-        values = yaml.load(path.read_text(), _Loader) or {}
+        values = _Loader(path.read_text()).get_single_data() or {}
     except (yaml.YAMLError, UnicodeDecodeError) as failure:
         raise ValueError(f"{path}: {' '.join(str(failure).split())}") from failure
     if not isinstance(values, dict):

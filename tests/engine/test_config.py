@@ -143,6 +143,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "list.yaml").write_text("- 1")
     with pytest.raises(ValueError, match="should hold settings"):
         load(tmp_path / "list.yaml", [])
+    (tmp_path / "twice.yaml").write_text("train: {lr: 1}\ntrain: {lr: 2}\n")
+    with pytest.raises(ValueError, match="train stands twice"):
+        load(tmp_path / "twice.yaml", [])
     (tmp_path / "object.yaml").write_text("train: !!python/object/apply:os.system [true]")
     with pytest.raises(ValueError, match="could not determine a constructor"):
         load(tmp_path / "object.yaml", [])
