@@ -26,6 +26,7 @@ from engine.training.telemetry import Sums, Telemetry
 from engine.training.zero import MOMENTS, Zero
 
 FINISHED = "finished"
+_AGAIN = 2  # a checkpoint that has failed
 
 
 class Pretraining:
@@ -59,7 +60,7 @@ class Pretraining:
             updates=self.updates,
             start=self.update,
             segments=2 * config.train.batch,
-            flops=training_flops(config.sizes, local=config.system.local),
+            flops=None if config.train.precision == "fp32" else training_flops(config.sizes, local=config.system.local),
         )
         self._telemetry.say(
             f"{config.train.system}: {len(feed.dataset):,} samples, {self.updates:,} updates of {config.train.batch}"
@@ -154,17 +155,20 @@ class Pretraining:
             self._report(norm)
         if self.update % config.run.validate_every == 0 or self.update == self.updates:
             self._validate()
-        minutes = (time.monotonic() - self._saved_at) / 60
-        due = minutes > config.run.checkpoint_minutes or self._keeps(self.update)
+        due = self._ranks.agree(self._due())
+        if due:
+            self._save(again=due == _AGAIN)
+
+    def _due(self) -> int:
+        """Whether there is to be a checkpoint."""
         if self._saver is not None and self._saver.failed():
             self._telemetry.say("the last checkpoint could not be written; trying again")
-            self._saved_update, due = -1, True
-        if self._ranks.agree(int(due)):
-            self._save(again=True)
-
-    def _keeps(self, update: int) -> bool:
-        every = self._config.run.keep_every
-        return every is not None and update % every == 0
+            return _AGAIN
+        run = self._config.run
+        minutes = (time.monotonic() - self._saved_at) / 60
+        return int(
+            minutes > run.checkpoint_minutes or (run.keep_every is not None and self.update % run.keep_every == 0)
+        )
 
     def _skip(self) -> None:
         self._skipped += 1
@@ -196,7 +200,7 @@ class Pretraining:
     def _validate(self) -> None:
         if self._feed.validation_size(self._micro_batch) < 2:
             return
-        sums = Sums()
+        sums, values = Sums(), None
         self._zero.engine.eval()
         with self._telemetry.clock.apart("validation"), self._feed.validation(self._micro_batch) as batches:
             for number, batch in enumerate(batches):
@@ -205,10 +209,10 @@ class Pretraining:
                 self._seed(number)
                 sums.add(self._zero.engine(*self._inputs(batch)).metrics)
             else:
-                self._compare(sums.read(self._ranks.world))
+                values = sums.read(self._ranks.world)
         self._zero.engine.train()
-
-    def _compare(self, values: dict[str, float]) -> None:
+        if values is None:
+            return
         self._telemetry.log("valid", self.update, values)
         if math.isfinite(values["loss"]) and (self._best is None or values["loss"] < self._best[0]):
             self._best = (values["loss"], self.update)

@@ -173,9 +173,9 @@ class Telemetry:
         updates: int,
         start: int,
         segments: int,
-        flops: float,
+        flops: float | None,
     ) -> None:
-        """`segments` of an update, over all ranks; `flops` of one; `updates` of the whole run."""
+        """`segments` of an update, over all ranks; `flops` of one, None: no MFU; `updates` of the whole run."""
         self._ranks = ranks
         self._updates, self._last = updates, start
         self._segments, self._flops = segments, flops
@@ -195,7 +195,7 @@ class Telemetry:
         seconds, shares = self.clock.read()
         rate = self._segments * (update - self._last) / seconds
         values = {"epoch": epoch, **metrics, **more, "segments_per_second": rate, **shares, "memory_gb": self._memory()}
-        if self._peak:
+        if self._peak and self._flops:
             values["mfu"] = rate * self._flops / (self._peak * self._ranks.world)
         values["hours_left"] = (self._updates - update) * self._segments / rate / 3600 if rate else 0.0
         self._last = update
