@@ -46,6 +46,8 @@ def start() -> Ranks:
         device = torch.device("cpu")
         # Launchers set one thread a rank, or leave every rank all cores.
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_world))
+    # It would compile a kernel that only inference uses, behind a lock that waits for ever once its owner was killed.
+    deepspeed.comm.torch.build_shm_op = lambda: None
     deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE, verbose=False)
     return Ranks(rank, world, local_rank, local_world, device, dist.new_group(backend="gloo", timeout=_PATIENCE))
 

@@ -172,6 +172,15 @@ def test_an_error_is_one_line(hearts: Path, tmp_path: Path) -> None:
     assert "Traceback" not in out
 
 
+def test_nothing_is_compiled_and_no_lock_of_a_killed_process_waited_for(hearts: Path, tmp_path: Path) -> None:
+    lock = tmp_path / "extensions" / "deepspeed_shm_comm" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    launcher = ["env", f"TORCH_EXTENSIONS_DIR={tmp_path / 'extensions'}", sys.executable]
+    finish(begin(launcher, hearts, tmp_path / "run", "train.updates=1"))
+    assert list(lock.parent.iterdir()) == [lock]
+
+
 def test_sigterm_through_torchrun_and_straight_to_the_ranks(hearts: Path, tmp_path: Path) -> None:
     """docs/launching.md: torchrun passes it on and exits with 1; status.json tells."""
     process = begin(LAUNCHERS["torchrun"], hearts, tmp_path / "run", "train.updates=100000")
