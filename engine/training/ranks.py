@@ -1,5 +1,6 @@
 """Who takes part in a run, and on what: set up the same way under every launcher, and under none."""
 
+import importlib
 import os
 import socket
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ def start() -> Ranks:
         # Launchers set one thread a rank, or leave every rank all cores.
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_world))
     # It would compile a kernel that only inference uses, behind a lock that waits for ever once its owner was killed.
-    deepspeed.comm.torch.build_shm_op = lambda: None
+    importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
     deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE, verbose=False)
     return Ranks(rank, world, local_rank, local_world, device, dist.new_group(backend="gloo", timeout=_PATIENCE))
 
