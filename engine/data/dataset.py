@@ -87,6 +87,10 @@ class Folder:
         keys: list[str] = self.crops("key")["key"].take(self.column("crop", rows)).to_pylist()
         return keys
 
+    def labelled(self) -> bool:
+        classes = self._columns["classes"] if self._rows is None else self._columns["classes"][self._rows]
+        return bool(classes.any())
+
     def contents(self) -> tuple[pa.Array, pa.Array]:
         """Of the segments of what this view is taken from, and of what is held out from it."""
         crops = self.crops("split", "content")
@@ -150,6 +154,10 @@ class Dataset:
     @property
     def classes(self) -> list[str]:
         return self.folders[0].classes
+
+    def labelled(self) -> bool:
+        """Whether any sample has a class."""
+        return any(folder.labelled() for folder in self.folders)
 
     def of_files(self, of_folders: Sequence[float]) -> NDArray[np.float64]:
         """A value of each folder, for each of its files."""

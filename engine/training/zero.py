@@ -16,7 +16,7 @@ from deepspeed.utils import (
 )
 from torch import Tensor, nn
 
-from engine.config import Config
+from engine.config.common import Config
 from engine.settings import nearest
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -119,6 +119,10 @@ class Zero:
         self.engine.backward(losses.total)
         self.engine.step()
         return losses
+
+    def set_learning_rate(self, lr: float) -> None:
+        for group in self._adamw.param_groups:
+            group["lr"] = lr
 
     def gradient_norm(self) -> float:
         """Of the last update; not finite: it was skipped, on all ranks."""
