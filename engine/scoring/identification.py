@@ -50,33 +50,36 @@ def identify(
     own = _own(gallery, of_gallery, probe, of_probe, block)
     thresholds = np.unique(own.all_)
     nearer, as_near = np.zeros((2, len(probe)), np.int64)
-    accepted = np.zeros(len(thresholds), np.int64)  # impostor pairs at or above each threshold
+    accepted = np.zeros((len(thresholds), 2), np.int64)  # impostor pairs at or above each threshold, and above
     for rows, columns in _blocks(len(probe), len(gallery), block):
         cosines = _rounded(_unit(probe[rows]) @ _unit(gallery[columns]).T)
         cosines[of_probe[rows, None] == of_gallery[None, columns]] = _NOBODY
         nearer[rows] += (cosines > own.best[rows, None]).sum(1)
         as_near[rows] += (cosines == own.best[rows, None]).sum(1)
-        accepted += cosines.size - np.searchsorted(np.sort(cosines, axis=None), thresholds)
+        accepted += cosines.size - _below(np.sort(cosines, axis=None), thresholds)
     credit1, credit5 = (_credit(k, nearer, as_near, own.at_best) for k in (1, 5))
     impostors = len(probe) * len(gallery) - len(own.all_)
-    rejected = np.searchsorted(own.all_, thresholds)
-    rate = equal_error_rate(accepted / impostors, rejected / len(own.all_))
+    rate = equal_error_rate(accepted / impostors, _below(own.all_, thresholds) / len(own.all_))
     return Identification(float(credit1.mean()), float(credit5.mean()), rate, credit1, credit5)
 
 
 def equal_error_rate(false_accept: Floats, false_reject: Floats) -> float:
-    """Where the two rates cross, on the straight line between neighbouring thresholds.
+    """Where the two rates cross, [thresholds, 2] each: at every distinct similarity of a same-person pair, in rising
+    order, where it is just accepted and where it is just not.
 
-    The rates are those at each distinct similarity of a same-person pair, in rising order: at or above it is accepted.
-    Above the highest nobody is. A threshold between two of them changes no false reject rate, so that finer
-    thresholds would move the result by less than the step of that rate."""
-    accept, reject = np.append(false_accept, 0.0), np.append(false_reject, 1.0)
-    after = int(np.argmax(reject >= accept))
-    if after == 0:  # at the lowest threshold nothing is rejected, hence nothing accepted either
+    That is all of the curve: between two such similarities the false reject rate stands still, and where it crosses
+    there, it is the result. At one of them both rates may change (a tie), and run straight from end to end."""
+    accept, reject = false_accept.ravel(), false_reject.ravel()
+    after = int(np.argmax(reject >= accept))  # at the end all are rejected
+    if after == 0:  # at the lowest similarity nobody is rejected, hence none is falsely accepted either
         return 0.0
     below, above = (reject - accept)[after - 1 : after + 1]
-    part = below / (below - above)
-    return float(reject[after - 1] + part * (reject[after] - reject[after - 1]))
+    return float(reject[after - 1] + below / (below - above) * (reject[after] - reject[after - 1]))
+
+
+def _below(rising: Floats, thresholds: Floats) -> Integers:
+    """[thresholds, 2]: how many of `rising` are below each, and how many not above."""
+    return np.stack([np.searchsorted(rising, thresholds, "left"), np.searchsorted(rising, thresholds, "right")], 1)
 
 
 def _credit(k: int, nearer: Integers, others: Integers, own: Integers) -> Floats:
