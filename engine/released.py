@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from engine.data.chance import LEADS, RATE
-from engine.model.sizes import Recipe, Sizes
+from engine.model.encoder import Encoder
+from engine.model.sizes import NO_DROPOUT, Recipe, Sizes
 
 FORMAT = 1
 
@@ -53,6 +54,27 @@ def load_into(module: nn.Module, folder: Path, recipe: Recipe, sizes: Sizes) -> 
         )
     module.load_state_dict(known, strict=False)
     return sorted({name.split(".")[0] for name in own if name not in known})
+
+
+def load_whole(module: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Every weight of the module, and no other."""
+    own = {name: value.shape for name, value in module.state_dict().items()}
+    given = {name: value.shape for name, value in weights.items()}
+    if own != given:
+        wrong = sorted(name for name in own.keys() | given.keys() if own.get(name) != given.get(name))
+        raise ValueError(f"{folder}: its weights are not those that its config.json describes: {', '.join(wrong[:5])}")
+    module.load_state_dict(weights)
+
+
+def load_encoder(folder: Path) -> tuple[Encoder, dict[str, Any]]:
+    """Without dropout; and what config.json says of it."""
+    config, weights = read(folder)
+    encoder = Encoder(Sizes(**config["sizes"]), config["recipe"], NO_DROPOUT).eval()
+    of_encoder = {
+        name.removeprefix("encoder."): value for name, value in weights.items() if name.startswith("encoder.")
+    }
+    load_whole(encoder, of_encoder, folder)
+    return encoder, config
 
 
 def find(path: Path, setting: str) -> Path:

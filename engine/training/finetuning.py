@@ -56,7 +56,7 @@ class Finetuning(Job):
                 raise ValueError(f"data.path = {list(self.config.data.path)} has one person to train identification on")
             return data.identities
         cinc.check_classes(data.classes)
-        if not data.labelled():
+        if not data.labels().any():
             raise ValueError(f"data.path = {list(self.config.data.path)}: no segment of diagnosis-train has a label")
         return len(data.classes)
 
