@@ -1,9 +1,9 @@
 """The folder of a run, DIR/cells/<its name>: what there is of it, whoever made it and however that ended.
 
-  config.yaml, status.json, metrics.jsonl, model/   of the run (engine/training/runs.py)
-  evaluation.json   of a finished fine-tuning
-  failed.txt        why it could not be done: one line
-  claim             held by the process that works on it
+config.yaml, status.json, metrics.jsonl, model/   of the run (engine/training/runs.py)
+evaluation.json   of a finished fine-tuning
+failed.txt        why it could not be done: one line
+claim             held by the process that works on it
 """
 
 import json

@@ -29,6 +29,9 @@ class Size:
 
 
 def read(name: str) -> Size:
+    """One of configs/paper, or a file of one's own."""
+    if name.endswith(".yaml"):
+        return settings.read(Size, Path(name), [])
     known = sorted(path.stem for path in (_CONFIGS / "paper").glob("*.yaml"))
     if name not in known:
         raise ValueError(f"--size {name}: there is no configs/paper/{name}.yaml; there are {', '.join(known)}")

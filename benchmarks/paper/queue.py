@@ -1,0 +1,109 @@
+"""The queue: a worker for each device, until every run of the grid is done. The state is in the folders of the runs:
+whatever is killed, the same command goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+from benchmarks.paper.cells import Cells
+from benchmarks.paper.grid import Cell
+from benchmarks.paper.worker import REPLACE_ME, Order
+from benchmarks.processes import ROOT
+
+_LOOK = 0.5  # seconds
+_REMIND = 2.0  # seconds: a signal can meet a worker that is just between two runs
+# Several workers on one machine: threads that wait should not take the time of those that work.
+_QUIET = {"OMP_WAIT_POLICY": "passive"}
+_OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "LOCAL_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID")
+
+
+def devices() -> list[str]:
+    """Names of the CUDA devices that may be used; none on a machine without."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if not torch.cuda.is_available():
+        return []
+    return given.split(",") if given else [str(number) for number in range(torch.cuda.device_count())]
+
+
+def work(order: Order, workers: int, finished: Callable[[Cell], None]) -> int:
+    """-> the exit code: 0 if all runs are done, 1 if some are not, 128 and the signal that stopped it."""
+    cells, listed = Cells(Path(order.out) / "cells"), order.selection.cells()
+    left = [cell for cell in listed if not cells.done(cell)]
+    running = {number: _start(order, number, workers) for number in range(workers)} if left else {}
+    with _heard() as signals:
+        while running:
+            time.sleep(_LOOK)
+            for cell in [cell for cell in left if cells.done(cell) or cells.failure(cell)]:
+                left.remove(cell)
+                finished(cell)
+            for number, process in list(running.items()):
+                code = process.poll()
+                if code is None:
+                    continue
+                del running[number]
+                if code == REPLACE_ME and not signals:
+                    running[number] = _start(order, number, workers)
+                elif code and not signals:
+                    print(f"worker {number} ended with exit code {code}: {_log(order, number)}", file=sys.stderr)
+            if signals:
+                _pass_on(signals[0], running)
+    if signals:
+        return 128 + signals[0]
+    return 0 if all(cells.done(cell) for cell in listed) else 1
+
+
+def _start(order: Order, number: int, workers: int) -> subprocess.Popen[bytes]:
+    names = devices()
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_LAUNCHERS}
+    environment |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", **_QUIET}
+    # Threads and memory of the host are shared by all.
+    environment["LOCAL_WORLD_SIZE"] = str(workers)
+    if names:
+        environment["CUDA_VISIBLE_DEVICES"] = names[number % len(names)]
+    with open(_log(order, number), "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.paper.worker", order.text()],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # a Ctrl-C of the terminal reaches it once, by way of its parent
+        )
+
+
+def _log(order: Order, number: int) -> Path:
+    return Path(order.out) / f"worker{number}.log"
+
+
+@contextmanager
+def _heard() -> Iterator[list[int]]:
+    """The signals that have come."""
+    heard: list[int] = []
+
+    def hear(number: int, _: FrameType | None) -> None:
+        heard.append(number)
+
+    before = {one: signal.signal(one, hear) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield heard
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _pass_on(number: int, running: dict[int, subprocess.Popen[bytes]]) -> None:
+    """Until they have ended: one that has just begun or ended a run does not hear the first."""
+    for process in running.values():
+        process.send_signal(number)
+    end = time.monotonic() + _REMIND
+    while time.monotonic() < end and any(process.poll() is None for process in running.values()):
+        time.sleep(0.1)
