@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from benchmarks import report
-from benchmarks.paper import queue, sizes
+from benchmarks.paper import pages, queue, sizes
 from benchmarks.paper.cells import Cells
-from benchmarks.paper.grid import LEADS, ROWS, TABLES, TASKS, Cell, Pretrain, Selection
+from benchmarks.paper.grid import LEADS, ROWS, TABLES, TASKS, Cell, Finetune, Pretrain, Selection
+from benchmarks.paper.tables import score_of
 from benchmarks.paper.worker import Order
 from engine.data.dataset import Folder, open_dataset
 from engine.training.checkpoint import write_json
@@ -54,8 +55,12 @@ def _run(chosen: argparse.Namespace) -> int:
 
     def finished(cell: Cell) -> None:
         print(_line(cell, cells), flush=True)
+        pages.write(out, order.selection)
 
+    pages.write(out, order.selection)
     code = queue.work(order, workers, finished)
+    for page in pages.write(out, order.selection):
+        print(page)
     for cell in listed:
         if why := cells.failure(cell):
             print(f"failed: {cell.name}: {why}", file=sys.stderr)
@@ -132,4 +137,6 @@ def _note(order: Order, workers: int) -> None:
 def _line(cell: Cell, cells: Cells) -> str:
     if why := cells.failure(cell):
         return f"{cell.name}: failed: {why}"
-    return f"{cell.name}: done"
+    evaluation = cells.evaluation(cell) if isinstance(cell, Finetune) else None
+    value = score_of(evaluation)["value"] if evaluation else None
+    return f"{cell.name}: done" + (f", {value:.3f}" if value is not None else "")

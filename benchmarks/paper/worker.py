@@ -13,7 +13,7 @@ import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from benchmarks.paper import sizes
 from benchmarks.paper.cells import Cells
@@ -45,8 +45,10 @@ class Order:
 
     @staticmethod
     def read(text: str) -> "Order":
-        values = json.loads(text)
-        chosen = {name: tuple(v) if isinstance(v, list) else v for name, v in values.pop("selection").items()}
+        values: dict[str, Any] = json.loads(text)
+        chosen: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in values.pop("selection").items()
+        }
         return Order(**values | {"selection": Selection(**chosen), "data": tuple(values["data"])})
 
 
