@@ -80,10 +80,10 @@ def _what_stands_here(seeds: int) -> str:
         f" ± half the width of its 95 % interval, Student's t with n - 1 = {seeds - 1} degrees of freedom"
         f" (t = {stdtrit(seeds - 1, 0.975):.3f})"
         if seeds > 1
-        else "; one seed has no interval"
+        else " which has no interval"
     )
     return (
-        f"`here`: the mean over n = {seeds} seeds, each of pre-training and fine-tuning{interval}. Where fewer are done"
+        f"`here`: the mean over n = {seeds} seeds, each of pre-training and of fine-tuning,{interval}. Where fewer are done"
         " it says so, and n is theirs. `paper`: as printed there, three seeds, on its own data."
     )
 
@@ -103,7 +103,7 @@ def _differences(table: Table, selection: Selection, found: Sequence[Figure]) ->
     pairs = [(row, base) for row in here for base in table.against.get(row, ()) if base in here]
     if not pairs:
         return
-    yield "Differences; `none`: the two intervals overlap."
+    yield "Differences: **bold** where the two intervals do not overlap, `none` where they do."
     yield ""
     yield from _head(["pre-training", "against"], selection)
     for row, base in pairs:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 
 import matplotlib
@@ -25,11 +26,11 @@ def draw(table: Table, found: Sequence[Figure], path: Path) -> None:
     for axis, task in zip(axes[0], tasks, strict=True):
         _panel(axis, table, [one for one in found if one.task == task])
         axis.set_title(task)
-        axis.set_ylabel(f"{_SCORES[task]}, mean and 95 % interval over seeds")
+        axis.set_ylabel(_SCORES[task])
     handles, labels = axes[0][0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(table.title)
+    figure.suptitle(f"{table.title}: mean and 95 % interval over seeds", fontsize="medium")
     whole = path.with_suffix(".tmp.png")
     figure.savefig(whole, dpi=120)
     plt.close(figure)
@@ -40,13 +41,14 @@ def _panel(axis: Axes, table: Table, found: Sequence[Figure]) -> None:
     places = {leads: place for place, leads in enumerate(dict.fromkeys(one.leads for one in found))}
     rows = list(dict.fromkeys(one.row for one in found))
     for number, row in enumerate(rows):
-        points = [(places[one.leads], one.interval) for one in found if one.row == row and one.interval]
+        # A place that is not done is a gap of the line.
+        intervals = [one.interval or (nan, None) for one in found if one.row == row]
         aside = _ASIDE * (number - (len(rows) - 1) / 2)
         color = "0.45" if row == FRESH else f"C{(ROWS.index(row) - 1) % 10}"
         axis.errorbar(
-            [place + aside for place, _ in points],
-            [interval[0] for _, interval in points],
-            [interval[1] or 0.0 for _, interval in points],
+            [place + aside for place in places.values()],
+            [mean for mean, _ in intervals],
+            [half or 0.0 for _, half in intervals],
             label=table.rows[row],
             color=color,
             marker=_MARKERS[ROWS.index(row)],

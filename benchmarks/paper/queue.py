@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import Cell
-from benchmarks.paper.worker import REPLACE_ME, Order
+from benchmarks.paper.worker import Order
 from benchmarks.processes import ROOT
 
 _LOOK = 0.5  # seconds
@@ -37,22 +37,22 @@ def work(order: Order, workers: int, finished: Callable[[Cell], None]) -> int:
     """-> the exit code: 0 if all runs are done, 1 if some are not, 128 and the signal that stopped it."""
     cells, listed = Cells(Path(order.out) / "cells"), order.selection.cells()
     left = [cell for cell in listed if not cells.done(cell)]
-    running = {number: _start(order, number, workers) for number in range(workers)} if left else {}
+    running = {number: _start(order, number, workers) for number in range(workers if left else 0)}
+    left_at = dict.fromkeys(running, len(left))  # when it began
     with _heard() as signals:
         while running:
             time.sleep(_LOOK)
+            ended = {number: code for number, process in running.items() if (code := process.poll()) is not None}
             for cell in [cell for cell in left if cells.done(cell) or cells.failure(cell)]:
                 left.remove(cell)
                 finished(cell)
-            for number, process in list(running.items()):
-                code = process.poll()
-                if code is None:
-                    continue
+            for number, code in ended.items():
                 del running[number]
-                if code == REPLACE_ME and not signals:
-                    running[number] = _start(order, number, workers)
-                elif code and not signals:
-                    print(f"worker {number} ended with exit code {code}: {_log(order, number)}", file=sys.stderr)
+                if code == 0 or signals:
+                    continue
+                print(f"worker {number} ended with exit code {code}: {_log(order, number)}", file=sys.stderr)
+                if len(left) < left_at[number]:  # else another would end like it
+                    running[number], left_at[number] = _start(order, number, workers), len(left)
             if signals:
                 _pass_on(signals[0], running)
     if signals:

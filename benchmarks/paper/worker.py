@@ -26,7 +26,7 @@ from engine.training.finetuning import Finetuning
 from engine.training.pretraining import Pretraining
 from engine.training.ranks import Ranks
 
-REPLACE_ME = 3  # exit code after an error that may have left this process damaged
+_DAMAGED = 1  # exit code after an error that may have left this process unfit for more
 _WAIT = 1.0  # seconds, while what is left waits for others
 
 
@@ -120,7 +120,7 @@ def _one(cell: Cell, cells: Cells, size: sizes.Size, data: tuple[str, ...], toge
     except Exception as failure:
         cells.fail(cell, f"{type(failure).__name__}: {failure}")
         traceback.print_exc()
-        return REPLACE_ME
+        return _DAMAGED
     finally:
         gc.collect()
     if code == 0:
