@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from benchmarks import report
-from benchmarks.paper import pages, queue, sizes
+from benchmarks.paper import pages, plan, queue, sizes
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import LEADS, ROWS, TABLES, TASKS, Cell, Finetune, Pretrain, Selection
 from benchmarks.paper.tables import score_of
@@ -48,6 +48,10 @@ def _run(chosen: argparse.Namespace) -> int:
     cells = Cells(out / "cells")
     _check(order, cells, listed)
     workers = chosen.workers or len(queue.devices()) or len(os.sched_getaffinity(0))
+    if chosen.plan:
+        for line in plan.lines(order, workers):
+            print(line, flush=True)
+        return 0
     _note(order, workers)
     cells.try_again(listed)
     done = sum(cells.done(cell) for cell in listed)

@@ -83,8 +83,8 @@ def _what_stands_here(seeds: int) -> str:
         else " which has no interval"
     )
     return (
-        f"`here`: the mean over n = {seeds} seeds, each of pre-training and of fine-tuning,{interval}. Where fewer are done"
-        " it says so, and n is theirs. `paper`: as printed there, three seeds, on its own data."
+        f"`here`: the mean over n = {seeds} seeds, each of pre-training and of fine-tuning,{interval}. Where fewer are"
+        " done it says so, and n is theirs. `paper`: as printed there, three seeds, on its own data."
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -17,6 +18,8 @@ from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import Cell
 from benchmarks.paper.worker import Order
 from benchmarks.processes import ROOT
+
+Process = subprocess.Popen[bytes]
 
 _LOOK = 0.5  # seconds
 _REMIND = 2.0  # seconds: a signal can meet a worker that is just between two runs
@@ -60,7 +63,25 @@ def work(order: Order, workers: int, finished: Callable[[Cell], None]) -> int:
     return 0 if all(cells.done(cell) for cell in listed) else 1
 
 
-def _start(order: Order, number: int, workers: int) -> subprocess.Popen[bytes]:
+def outputs(module: str, order: Order, workers: int) -> list[str]:
+    """What so many processes print that run `module` at the same time, each as a worker would."""
+    pipe = subprocess.PIPE
+    processes = [_process(module, order, number, workers, pipe, pipe) for number in range(workers)]
+    printed = []
+    for process in processes:
+        out, errors = process.communicate()
+        if process.returncode:
+            raise ValueError(f"{module}: {(errors.decode().strip() or 'no word').splitlines()[-1]}")
+        printed.append(out.decode())
+    return printed
+
+
+def _start(order: Order, number: int, workers: int) -> Process:
+    with open(_log(order, number), "ab") as log:
+        return _process("benchmarks.paper.worker", order, number, workers, log, log)
+
+
+def _process(module: str, order: Order, number: int, workers: int, out: Any, errors: Any) -> Process:
     names = devices()
     environment = {name: value for name, value in os.environ.items() if name not in _OF_LAUNCHERS}
     environment |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", **_QUIET}
@@ -68,16 +89,15 @@ def _start(order: Order, number: int, workers: int) -> subprocess.Popen[bytes]:
     environment["LOCAL_WORLD_SIZE"] = str(workers)
     if names:
         environment["CUDA_VISIBLE_DEVICES"] = names[number % len(names)]
-    with open(_log(order, number), "ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.paper.worker", order.text()],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # a Ctrl-C of the terminal reaches it once, by way of its parent
-        )
+    return subprocess.Popen(
+        [sys.executable, "-m", module, order.text()],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=errors,
+        start_new_session=True,  # a Ctrl-C of the terminal reaches it once, by way of its parent
+    )
 
 
 def _log(order: Order, number: int) -> Path:
@@ -100,7 +120,7 @@ def _heard() -> Iterator[list[int]]:
             signal.signal(one, handler)
 
 
-def _pass_on(number: int, running: dict[int, subprocess.Popen[bytes]]) -> None:
+def _pass_on(number: int, running: dict[int, Process]) -> None:
     """Until they have ended: one that has just begun or ended a run does not hear the first."""
     for process in running.values():
         process.send_signal(number)

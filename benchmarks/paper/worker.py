@@ -123,6 +123,7 @@ def _one(cell: Cell, cells: Cells, size: sizes.Size, data: tuple[str, ...], toge
         return _DAMAGED
     finally:
         gc.collect()
+        gc.freeze()  # DeepSpeed collects a hundred times at the start of each run: only what is new
     if code == 0:
         cells.tidy(cell)
         print(f"{cell.name}: done in {time.monotonic() - begin:.0f} s", flush=True)
