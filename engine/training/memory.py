@@ -46,7 +46,7 @@ def needs(job: Job) -> tuple[float, int]:
     def count(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         seen[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        return tensor.detach()  # an output itself would hold the graph that holds it, for ever
 
     with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
         losses = module(*inputs)
