@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 STOPPED = 75  # exit code where nothing was wrong and there is more to do, but for signals: 128 and their number
 # What a run may change when it goes on: where it runs, what it says, and how long.
-_FREE = {
+FREE = {
     *("data.path", "data.verify", "data.cache", "data.cache_gb", "data.threads", "data.prefetch", "model.from"),
     *("train.micro_batch", "train.epochs", "train.updates", "train.zero_stage", "train.offload", "train.compile"),
     *("train.max_bad_updates", "train.patience", "run.dir", "run.max_minutes", "run.log_every", "run.validate_every"),
@@ -165,14 +165,19 @@ def _look(run: Path, resume: str | None) -> Checkpoint | None:
 
 
 def _same_method(config: Config, found: Checkpoint) -> None:
-    before, now = _flat(found.state["config"]), _flat(settings.plain(config))
-    changed = [
+    different = changed(found.state["config"], settings.plain(config), FREE)
+    if different:
+        raise ValueError(f"{found.folder} was trained with other settings: {'; '.join(different)}")
+
+
+def changed(before: dict[str, Any], now: dict[str, Any], free: set[str]) -> list[str]:
+    """What differs between the settings of two runs, but for those that are `free` to."""
+    before, now = _flat(before), _flat(now)
+    return [
         f"{key} = {now.get(key)} (was {before.get(key)})"
         for key in sorted(before | now)
-        if before.get(key) != now.get(key) and key not in _FREE and not key.startswith("deepspeed.")
+        if before.get(key) != now.get(key) and key not in free and not key.startswith("deepspeed.")
     ]
-    if changed:
-        raise ValueError(f"{found.folder} was trained with other settings: {'; '.join(changed)}")
 
 
 def _flat(values: dict[str, Any], where: str = "") -> dict[str, Any]:
