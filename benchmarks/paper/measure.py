@@ -86,15 +86,14 @@ def _rate(config: PretrainConfig | FinetuneConfig, samples: int, run: Path, toge
 
 
 def _job(config: PretrainConfig | FinetuneConfig, samples: int, together: Ranks) -> Job:
-    rare = {"validate_every": _NEVER, "log_every": _NEVER, "checkpoint_minutes": _NEVER}
+    quiet: dict[str, Any] = {"validate_every": _NEVER, "log_every": _NEVER, "checkpoint_minutes": _NEVER}
     changed: dict[str, Any] = {"batch": samples, "micro_batch": samples, "updates": None, "epochs": _NEVER}
-    replace = dataclasses.replace
     if isinstance(config, PretrainConfig):
-        changed["contrast_pool"] = samples
-        of_pairs = replace(config, run=replace(config.run, **rare), train=replace(config.train, **changed))
-        return Pretraining(of_pairs, together)
-    of_segments = replace(config, run=replace(config.run, **rare), train=replace(config.train, **changed))
-    return Finetuning(of_segments, together)
+        of_pool = dataclasses.replace(config.train, contrast_pool=samples, **changed)
+        run = dataclasses.replace(config.run, **quiet)
+        return Pretraining(dataclasses.replace(config, run=run, train=of_pool), together)
+    train, of_run = dataclasses.replace(config.train, **changed), dataclasses.replace(config.run, **quiet)
+    return Finetuning(dataclasses.replace(config, run=of_run, train=train), together)
 
 
 if __name__ == "__main__":

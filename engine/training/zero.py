@@ -92,6 +92,8 @@ class Zero:
         train = config.train
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self._frozen = {name: p for name, p in module.named_parameters() if not p.requires_grad}
+        # DeepSpeed keeps masters in full precision of what is trained, and of nothing else.
+        self._masters_of_frozen = {name: p.detach().to("cpu", copy=True) for name, p in self._frozen.items()}
         self._stage = train.zero_stage
         self._adamw = torch.optim.AdamW(
             self._named.values(),
@@ -135,9 +137,7 @@ class Zero:
         """Whole and in float32, by name. All ranks together, as all that follows."""
         for name, parameter in self._named.items():
             yield name, safe_get_full_fp32_param(parameter) if self._stage else parameter.detach()
-        for name, parameter in self._frozen.items():
-            with deepspeed.zero.GatheredParameters([parameter], enabled=self._stage == 3):
-                yield name, parameter.detach().float()
+        yield from self._masters_of_frozen.items()
 
     def moments(self, which: str) -> Iterator[tuple[str, Tensor]]:
         for name, parameter in self._named.items():
@@ -163,6 +163,7 @@ class Zero:
         if self._stage:
             for name, parameter in self._named.items():
                 safe_set_full_fp32_param(parameter, weights[name])
+        self._masters_of_frozen = {name: weights[name].to("cpu", copy=True) for name in self._frozen}
         # What the module computes with, which may be of low precision, and sharded itself.
         everything = self._named | self._frozen
         with deepspeed.zero.GatheredParameters(list(everything.values()), modifier_rank=0, enabled=self._stage == 3):

@@ -1,5 +1,6 @@
 """Runs of the smallest size in this process; those of several processes are in test_launch.py."""
 
+import gc
 import json
 import math
 import os
@@ -338,3 +339,15 @@ def test_tensorboard_gets_what_the_lines_say(train: Train, tmp_path: Path) -> No
     events.Reload()
     written = [event.value for event in events.Scalars("train/loss")]
     assert written == pytest.approx([line["loss"] for line in lines(tmp_path / "run")])
+
+
+def test_a_run_leaves_no_weights_behind(train: Train) -> None:
+    """Many runs may share a process (benchmarks.paper)."""
+
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(one, torch.nn.Parameter) for one in gc.get_objects())
+
+    before = alive()
+    assert train("train.updates=2") == 0
+    assert alive() == before
