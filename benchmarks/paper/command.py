@@ -60,7 +60,8 @@ def _run(chosen: argparse.Namespace) -> int:
     print(f"{len(listed)} runs, {done} of them done; {workers} workers", flush=True)
 
     def finished(cell: Cell) -> None:
-        print(_line(cell, cells), flush=True)
+        done = sum(cells.done(one) for one in listed)
+        print(f"{datetime.now():%H:%M:%S}  {done}/{len(listed)}  {_line(cell, cells)}", flush=True)
         pages.write(out, order.selection)
 
     pages.write(out, order.selection)
