@@ -7,17 +7,16 @@ import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from benchmarks import report
-from benchmarks.paper import pages, plan, queue, sizes
+from benchmarks.paper import data, pages, plan, queue, sizes
 from benchmarks.paper.cells import Cells
-from benchmarks.paper.grid import LEADS, ROWS, TABLES, TASKS, Cell, Finetune, Pretrain, Selection
+from benchmarks.paper.grid import LEADS, ROWS, TABLES, TASKS, Cell, Finetune, Selection
 from benchmarks.paper.tables import score_of
 from benchmarks.paper.worker import Order
-from engine.data.dataset import Folder, open_dataset
+from engine.data.dataset import open_dataset
 from engine.training.checkpoint import write_json
 
 
@@ -60,7 +59,8 @@ def _run(chosen: argparse.Namespace) -> int:
     print(f"{len(listed)} runs, {done} of them done; {workers} workers", flush=True)
 
     def finished(cell: Cell) -> None:
-        print(_line(cell, cells), flush=True)
+        done = sum(cells.done(one) for one in listed)
+        print(f"{datetime.now():%H:%M:%S}  {done}/{len(listed)}  {_line(cell, cells)}", flush=True)
         pages.write(out, order.selection)
 
     pages.write(out, order.selection)
@@ -89,9 +89,9 @@ def _order(chosen: argparse.Namespace) -> Order:
     if not selection.cells():
         raise ValueError(f"--rows {' '.join(chosen.rows)}: no row of --table {' '.join(map(str, chosen.table))}")
     # Workers start elsewhere.
-    data = tuple(path if "://" in path else str(Path(path).expanduser().resolve()) for path in chosen.data)
+    paths = tuple(path if "://" in path else str(Path(path).expanduser().resolve()) for path in chosen.data)
     size = str(Path(chosen.size).resolve()) if chosen.size.endswith(".yaml") else chosen.size
-    return Order(selection, size, data, str(chosen.out.expanduser().resolve()), os.getpid())
+    return Order(selection, size, paths, str(chosen.out.expanduser().resolve()), os.getpid())
 
 
 def _check(order: Order, cells: Cells, listed: list[Cell]) -> None:
@@ -99,28 +99,14 @@ def _check(order: Order, cells: Cells, listed: list[Cell]) -> None:
     size = sizes.read(order.size)
     for cell in listed:
         cells.check(cell, sizes.config(cell, size, order.data, cells.folder))
-    wanted = {"diagnosis": ("train", "valid", "test"), "identification": ("train", "valid", "gallery", "probe")}
-    views = [f"{task}-{part}" for task in order.selection.tasks for part in wanted[task]]
-    if any(isinstance(cell, Pretrain) for cell in listed):
-        views.append("pretrain")
-    for view in views:
-        open_dataset(order.data, view)
-    path, now = Path(order.out) / "paper.json", _folders(order)
+    for place in data.places(order):
+        open_dataset([place.path], place.view)
+    data.hold_out(order)
+    path, now = Path(order.out) / "paper.json", data.described(order)
     before = json.loads(path.read_text())["data"] if path.is_file() else now
-    if [folder["sha256"] for folder in before] != [folder["sha256"] for folder in now]:
-        was = ", ".join(folder["path"] for folder in before)
-        raise ValueError(f"--out {order.out} is of other data, {was}: take another --out")
-
-
-def _folders(order: Order) -> list[dict[str, Any]]:
-    dataset = open_dataset(order.data, f"{order.selection.tasks[0]}-valid")
-    return [_described(path, folder) for path, folder in zip(order.data, dataset.folders, strict=True)]
-
-
-def _described(path: str, folder: Folder) -> dict[str, Any]:
-    crops = folder.crops("record", "patient")
-    counts = {name: len(crops[name].drop_null().unique()) for name in ("record", "patient")}
-    return {"path": path, "sha256": folder.fingerprint, "records": counts["record"], "patients": counts["patient"]}
+    for was, folder in zip(before, now, strict=False):
+        if was["sha256"] != folder["sha256"]:
+            raise ValueError(f"--out {order.out} is of other data, {was['path']}: take another --out")
 
 
 def _note(order: Order, workers: int) -> None:
@@ -138,7 +124,7 @@ def _note(order: Order, workers: int) -> None:
             "workers": workers,
         }
     )
-    write_json(path, {"size": order.size, "data": _folders(order), "starts": starts})
+    write_json(path, {"size": order.size, "data": data.described(order), "starts": starts})
 
 
 def _line(cell: Cell, cells: Cells) -> str:

@@ -57,7 +57,8 @@ def _about(about: dict[str, Any]) -> Iterator[str]:
     yield f"- size: {about['size']}"
     for folder in about["data"]:
         known = f"{folder['records']:,} recordings, {folder['patients']:,} patients whose name is known"
-        yield f"- data: {folder['path']}, {known}; dataset.json sha256 {folder['sha256'][:16]}"
+        used = ", ".join(folder["views"])
+        yield f"- data: {folder['path']}, {known}; dataset.json sha256 {folder['sha256'][:16]}; views {used}"
 
 
 def _body(table: Table, selection: Selection, found: Sequence[Figure]) -> Iterator[str]:

@@ -66,16 +66,15 @@ def _measured(order: Order, workers: int) -> dict[str, list[dict[str, Any]]]:
 
 def _cost(cell: Cell, size: sizes.Size, order: Order) -> Cost:
     config = sizes.config(cell, size, order.data, Path(order.out) / "cells")
-    pairs = isinstance(config, PretrainConfig)
+    pairs, trained = isinstance(config, PretrainConfig), config.data.path
     if isinstance(config, PretrainConfig):
         view, valid, tests = "pretrain", "pretrain-valid", []
-        samples = _samples(order.data, view, config.system.sample == "crop")
-        of_valid = _samples(order.data, valid, config.system.sample == "crop")
+        samples, of_valid = (_samples(trained, one, config.system.sample == "crop") for one in (view, valid))
     else:
         task = config.train.task
         view, valid = f"{task}-train", f"{task}-valid"
         tests = ["diagnosis-valid", "diagnosis-test"] if task == "diagnosis" else [f"{task}-gallery", f"{task}-probe"]
-        samples, of_valid = _samples(order.data, view, False), _samples(order.data, valid, False)
+        samples, of_valid = _samples(trained, view, False), _samples(trained, valid, False)
     train, segments = config.train, 2 if pairs else 1
     epochs = -(-train.epochs * samples // train.batch)
     updates = min(epochs, train.updates or epochs)

@@ -15,8 +15,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-import torch
-
 from benchmarks.paper import sizes
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import Cell, Pretrain, Selection
@@ -124,8 +122,6 @@ def _one(cell: Cell, cells: Cells, size: sizes.Size, data: tuple[str, ...], toge
         traceback.print_exc()
         return _DAMAGED
     finally:
-        if together.device.type == "cuda":
-            torch.compiler.reset()  # it compiles one function for so many models, and no more
         gc.collect()
         gc.freeze()  # DeepSpeed collects a hundred times at the start of each run: only what is new
     if code == 0:

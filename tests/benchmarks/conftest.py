@@ -1,1 +1,1 @@
-from tests.engine.conftest import hearts  # noqa: F401
+from tests.engine.conftest import archive, dataset, hearts  # noqa: F401

@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import torch
 import yaml
 
 from benchmarks.paper import command as paper
-from benchmarks.paper import pages, queue, sizes, tables, worker
+from benchmarks.paper import data, pages, queue, sizes, tables, worker
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import FRESH, TABLES, Cell, Finetune, Pretrain, Selection
 from benchmarks.paper.tables import Figure
@@ -29,6 +30,7 @@ from engine.config.finetuning import FinetuneConfig
 from engine.config.pretraining import PretrainConfig
 from engine.scoring.leads import LEAD_SETS
 from engine.training.ranks import Ranks
+from tests.engine.conftest import shard
 
 ROOT = Path(__file__).parents[2]
 T2 = 0.95 * (2 / (1 - 0.95**2)) ** 0.5  # Student's t with two degrees of freedom, two-sided 95 %: 4.303
@@ -161,7 +163,7 @@ def keep(cells: Cells, cell: Finetune, value: float | None) -> None:
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    folder = {"path": "set", "sha256": "0123456789abcdef0123", "records": 1234, "patients": 77}
+    folder = {"path": "set", "sha256": "0123456789abcdef0123", "records": 1234, "patients": 77, "views": ["a", "b"]}
     start = {"at": "now", "command": "the command", "commit": "abc", "hardware": "a machine", "workers": 2}
     (tmp_path / "paper.json").write_text(json.dumps({"size": "tiny", "data": [folder], "starts": [start, start]}))
     return tmp_path
@@ -199,9 +201,8 @@ def test_figures_over_seeds(out: Path) -> None:
     assert "| | paper | .618 ± .002 | .525 ± .020 |" in lines
     assert "| W2V+CMSC | here | .730 ± .050 | .710 ± .127 (2 of 3 seeds) |" in lines
     assert "| W2V+CMSC | Random Init. | **+.110** | none (+.090) |" in lines
-    assert (
-        "- data: set, 1,234 recordings, 77 patients whose name is known; dataset.json sha256 0123456789abcdef" in lines
-    )
+    of_data = "- data: set, 1,234 recordings, 77 patients whose name is known; dataset.json sha256 0123456789abcdef"
+    assert f"{of_data}; views a, b" in lines
     assert lines.count("- commit: abc") == 1
     assert any("n = 3" in line and "n - 1 = 2" in line and "t = 4.303" in line for line in lines)
     rows = list(csv.DictReader(page.with_suffix(".csv").open()))
@@ -393,13 +394,40 @@ def test_the_devices_that_may_be_used(monkeypatch: pytest.MonkeyPatch, given: st
     assert queue.devices() == []
 
 
+def test_a_size_may_train_on_other_data_but_not_on_tests(
+    archive: Path, dataset: Path, tmp_path: Path, mini: Path
+) -> None:
+    """The same recordings split once more: what is a test here is trained on there."""
+    again = tmp_path / "again"
+    shutil.copytree(dataset, again)
+    metadata = ("--ptbxl-metadata", str(archive / "ptbxl_database.csv"))
+    mixed = shard(archive / "training", tmp_path / "mixed", "--seed", "7", *metadata)
+    selection = Selection((1,), 1, (FRESH,), (12,), ("identification",))
+    for other in (again, mixed):
+        mini.write_text(MINI + f"identification: {{data: {{path: [{other}]}}}}\n")
+        told = Order(selection, str(mini), (str(dataset),), str(tmp_path / "out"), 0)
+        assert set(data.places(told)) == {
+            *(data.Place(str(dataset), f"identification-{part}") for part in ("gallery", "probe")),
+            *(data.Place(str(other), f"identification-{part}") for part in ("train", "valid")),
+        }
+        first, second = data.described(told)
+        assert (first["path"], second["path"]) == (str(dataset), str(other))
+        assert first["records"] == second["records"] > 0
+        if other == again:
+            data.hold_out(told)
+            assert first["sha256"] == second["sha256"]
+        else:
+            with pytest.raises(ValueError, match=r"mixed trains on \d+ segments that are tests of --data"):
+                data.hold_out(told)
+
+
 # --- the command
 
 
-def command(data: Path, mini: Path, *more: str) -> list[str]:
+def command(folder: Path, mini: Path, *more: str) -> list[str]:
     words = [sys.executable, "-m", "benchmarks", "paper", "--table", "3", "--rows", "w2v", "--leads", "2"]
     words += ["--tasks", "diagnosis", "--seeds", "1", "--workers", "1"]
-    return [*words, "--data", str(data), "--size", str(mini), "--out", str(mini.parent / "out"), *more]
+    return [*words, "--data", str(folder), "--size", str(mini), "--out", str(mini.parent / "out"), *more]
 
 
 def result(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
