@@ -36,5 +36,15 @@ def pseudonym(secret: bytes, name: str) -> str:
     return blake2b(name.encode("utf-8", "surrogateescape"), key=secret, digest_size=8).hexdigest()
 
 
+def record_name(secret: bytes, path: str) -> str:
+    """What a dataset calls the recording of `path`, relative to the archive; a WFDB record goes without its suffix."""
+    return pseudonym(secret, path.removesuffix(".hea"))
+
+
+def digest(secret: bytes, data: bytes) -> str:
+    """Of a table of patients: nobody can try out names on it."""
+    return blake2b(data, key=secret, digest_size=32).hexdigest()
+
+
 def private_age(age: int | None) -> int | None:
     return None if age is None else min(age, OLDEST + 1)

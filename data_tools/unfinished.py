@@ -37,7 +37,8 @@ def _is_finished(job: Job, partial: Path, out: Path) -> bool:
         wanted = job.arguments()
         views = not job.views or list(job.views) == made["views"]
         table = not job.ptbxl_metadata or wanted["ptbxl_metadata"] == made["ptbxl_metadata"]
-        rest = all(made[name] == wanted[name] for name in ("format", "cohorts", "seed", "resample", "shard_mb"))
+        names = ("format", "cohorts", "seed", "resample", "shard_mb", "told", "labels")
+        rest = all(made[name] == wanted[name] for name in names)
     except (ValueError, KeyError, TypeError):
         return False
     return same == begun(job) and views and table and rest

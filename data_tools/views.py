@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_tools import cohorts
 from data_tools.crops import CROP, LEADS, SEGMENT
 from data_tools.names import SPLITS_OF, VIEWS
 from data_tools.splits import draw, draws
@@ -64,7 +63,7 @@ def choose(
     if "pretrain" in wanted:
         views |= {name: whole.take(_in_splits(crops, whole, name)) for name in VIEWS["pretrain"]}
     if "diagnosis" in wanted:
-        of_diagnosis = pc.is_in(crops["cohort"], pa.array(cohorts.DIAGNOSIS)).to_numpy()
+        of_diagnosis = crops["diagnosis"].to_numpy()
         of_task = single.take(of_diagnosis[single.crop])
         views |= {name: of_task.take(_in_splits(crops, of_task, name)) for name in VIEWS["diagnosis"]}
     if "identification" in wanted:
