@@ -130,10 +130,10 @@ def _check(task: Task, header: str, counts: Counter[str], named: set[str]) -> li
     try:
         recording = records.read(task.root, header, cohort.wrong_gain, task.resample, task.told)
     except ValueError as error:
-        named.update(_other_names(header, records.names(task.root, header)))
+        named.update(other_names(header, records.names(task.root, header)))
         reason, _, detail = str(error).partition(": ")
         return [Row(os.fsencode(header), name, cohort.name, reason=reason, detail=detail or None)]
-    named.update(_other_names(header, recording.names))
+    named.update(other_names(header, recording.names))
     _count(recording, cohort, counts)
     age = headers.age(recording.comments.get("age"))
     row = Row(
@@ -177,7 +177,7 @@ def _count(recording: records.Recording, cohort: Cohort, counts: Counter[str]) -
         counts[f"codes without a class/{code if cohort is not OWN else NO_CODE}"] += 1
 
 
-def _other_names(header: str, named: Sequence[str]) -> list[str]:
+def other_names(header: str, named: Sequence[str]) -> list[str]:
     """Signal files of another name than the header's are no strays; segments are no recordings of their own."""
     if not header.endswith(".hea"):
         return []

@@ -97,8 +97,8 @@ def _key(value: Any) -> str:
     return value
 
 
-def beside(folder: Folder, name: str) -> tuple[Hints, list[os.stat_result]]:
-    """-> what the nearest sidecar says, from the folder of the recording `name` up to the archive's."""
+def beside(folder: Folder) -> tuple[Hints, list[os.stat_result]]:
+    """-> what the nearest sidecar says, from the folder of the recordings up to the archive's."""
     path = os.path.abspath(folder.path)
     root = os.path.abspath(folder.root)
     while True:

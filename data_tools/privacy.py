@@ -31,6 +31,11 @@ def secret_of(raw: Path) -> bytes:
     return secret
 
 
+def known_secret(raw: Path) -> bytes | None:
+    """The one that an earlier dataset was made with, if any."""
+    return secret_of(raw) if raw.with_name(f"{raw.name}.secret").exists() else None
+
+
 def pseudonym(secret: bytes, name: str) -> str:
     """16 characters, always the same for the same secret and name."""
     return blake2b(name.encode("utf-8", "surrogateescape"), key=secret, digest_size=8).hexdigest()

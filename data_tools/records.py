@@ -61,14 +61,22 @@ def read(
 
 
 def read_file(path: Path, wrong_gain: float | None = None, told: Hints = NONE) -> Recording:
-    """The recording of a path as a user names it: any of the formats, or a WFDB record with or without its suffix."""
-    if path.suffix.lower() not in formats.SUFFIXES or path.with_suffix(".hea").exists():
-        beside = path if path.suffix == ".hea" else path.with_suffix(".hea")
-        path = beside if beside.exists() else path.with_name(f"{path.name}.hea")
+    """The recording of a path as a user names it; at 500 Hz, whatever its rate."""
     try:
+        path, told = named(path, told)
         return read(str(path.parent), path.name, wrong_gain, resampled=True, told=told)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def named(path: Path, told: Hints = NONE) -> tuple[Path, Hints]:
+    """-> the file of a recording (of a WFDB record, named with or without a suffix, the header), and what a sidecar
+    beside it or anywhere above says of it."""
+    if path.suffix.lower() not in formats.SUFFIXES or path.with_suffix(".hea").exists():
+        beside = path if path.suffix == ".hea" else path.with_suffix(".hea")
+        path = beside if beside.exists() else path.with_name(f"{path.name}.hea")
+    path = path.absolute()
+    return path, told.over(hints.beside(Folder("/", str(path.parent)))[0]) if path.suffix != ".hea" else told
 
 
 def _of_wfdb(found: wfdb.Wfdb) -> Recording:
@@ -91,7 +99,7 @@ def _of_wfdb(found: wfdb.Wfdb) -> Recording:
 def _of_format(folder: Folder, name: str, resampled: bool, told: Hints) -> Recording:
     with os.fdopen(folder.open(name), "rb") as file:
         status = os.fstat(file.fileno())
-        sidecar, statuses = hints.beside(folder, name)
+        sidecar, statuses = hints.beside(folder)
         raw = formats.read(file, os.path.splitext(name)[1].lower(), told.over(sidecar))
     check_rate(raw.rate, resampled)
     return Recording(

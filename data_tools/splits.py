@@ -102,7 +102,8 @@ def limited(
     """Of the patients of the recordings `of`, only so many, drawn, as hold a part of them: in a clinic everybody may
     have been recorded twice, and there would be nobody left to train on."""
     sizes = np.bincount(group[of], minlength=int(group.max(initial=-1)) + 1)
-    kept, room, taken = dict(pairs), IDENTIFICATION_PART_OF_OWN * sizes.sum(), set()
+    kept, room = dict(pairs), IDENTIFICATION_PART_OF_OWN * sizes.sum()
+    taken: set[int] = set()
     for patient in sorted(pairs, key=lambda name: draw(seed, "identification-test", name)):
         place = int(group[pairs[patient][0]])
         if not of[pairs[patient][0]] or place in taken:
