@@ -81,6 +81,7 @@ def named(path: Path, told: Hints = NONE) -> tuple[Path, Hints]:
 
 def _of_wfdb(found: wfdb.Wfdb) -> Recording:
     digital, lines = found.digital, found.header.signals
+    used = [lines[i] for i in digital.leads.signals] if lines else []  # of a record of several segments, none
     signal = _twelve(digital.microvolts, digital.leads.columns, digital.rate)
     return Recording(
         signal=signal,
@@ -91,8 +92,8 @@ def _of_wfdb(found: wfdb.Wfdb) -> Recording:
         stamp=_stamp(*found.statuses),
         names=wfdb.names(found.header),
         stored=(lines[0].file, lines[0].offset) if signal is digital.file else None,
-        units=tuple({line.unit: None for line in lines}),
-        gains=tuple({line.gain: None for line in lines}),
+        units=tuple(dict.fromkeys(line.unit for line in used)),
+        gains=tuple(dict.fromkeys(line.gain for line in used)),
     )
 
 

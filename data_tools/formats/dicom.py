@@ -53,7 +53,9 @@ def _padding(found: Any, index: int, group: Any) -> Any:
     padding = group.get("WaveformPaddingValue")
     if padding is None:
         return False
-    raw = found.waveform_array(index, as_raw=True)
+    from pydicom.waveforms.numpy_handler import multiplex_array
+
+    raw = multiplex_array(found, index, as_raw=True)
     if isinstance(padding, bytes):
         padding = np.frombuffer(padding, raw.dtype)[0]
     return raw == padding
