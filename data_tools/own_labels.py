@@ -73,14 +73,17 @@ def _check(path: Path, labels: Labels, missing: list[str]) -> None:
         raise ValueError(f"{path}: no such recordings of your own: {', '.join(missing[:3])}{others}")
     if not labels.of:
         raise ValueError(f"{path}: lists no recordings")
-    if labels.has_classes and not any(labelled.classes for labelled in labels.of.values()):
-        examples = ", ".join(word for word, _ in labels.unknown.most_common(3)) or "nothing at all"
+    labels.has_patients = any(labelled.patient for labelled in labels.of.values())  # a column may be empty
+    known = any(labelled.classes for labelled in labels.of.values())
+    if labels.unknown and not known:
+        examples = ", ".join(word for word, _ in labels.unknown.most_common(3))
         raise ValueError(
             f"{path}: none of its classes is known: found {examples}; right would be AF, LBBB or 164889003, "
             "the classes of CinC 2021"
         )
-    if labels.has_patients and not any(labelled.patient for labelled in labels.of.values()):
-        raise ValueError(f"{path}: its column patient is empty")
+    if not known and not labels.has_patients:
+        raise ValueError(f"{path}: names no patient and no class")
+    labels.has_classes = known
 
 
 def _names(recordings: Sequence[str]) -> dict[str, tuple[str, ...]]:
