@@ -13,6 +13,7 @@ A view's rows are columns of equal length, in the order of storage:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,15 @@ class Stretches:
 
 def open_view(folder: Path) -> dict[str, NDArray]:
     """The columns of a view, mapped: nothing is read before it is looked at."""
-    return {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
+    return {path.stem: _mapped(path) for path in sorted(folder.glob("*.npy"))}
+
+
+def _mapped(path: Path) -> NDArray:
+    try:
+        column: NDArray = np.load(path, mmap_mode="r")
+    except (ValueError, EOFError, SyntaxError, TokenError, OverflowError):  # of numpy, which parses its header
+        raise ValueError(f"{path}: is damaged") from None
+    return column
 
 
 def choose(

@@ -180,7 +180,7 @@ def test_readers_survive(original: tuple[Path, str]) -> None:
 
 @pytest.mark.slow
 def test_readers_survive_for_long(original: tuple[Path, str]) -> None:
-    check_reader(original, 4000)
+    check_reader(original, 6500)
 
 
 @given(st.sampled_from(sorted(formats.SUFFIXES)), st.binary(max_size=2000))
@@ -280,4 +280,4 @@ def test_verify_survives_and_finds_it(dataset: Path) -> None:
 
 @pytest.mark.slow
 def test_verify_survives_for_long(dataset: Path) -> None:
-    check_verify(dataset, 1000)
+    check_verify(dataset, 5000)
