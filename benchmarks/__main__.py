@@ -1,9 +1,11 @@
-"""python -m benchmarks {shard,believable,loader,step,train}"""
+"""python -m benchmarks {shard,believable,loader,step,train,paper}"""
 
 import argparse
+import sys
 from pathlib import Path
 
 from benchmarks import believable, loader, shard, step, train
+from benchmarks.paper import command as paper
 from benchmarks.processes import ROOT
 from engine.methods import SYSTEMS
 from engine.model.sizes import SIZES
@@ -56,7 +58,10 @@ def main() -> None:
     of_train.add_argument("--ranks", type=int, default=1, help="also with so many")
     of_train.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
     of_train.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    paper.add_arguments(commands.add_parser("paper", help="the paper's four tables, by a queue that can be resumed"))
     chosen = parser.parse_args()
+    if chosen.name == "paper":
+        sys.exit(paper.run(chosen))
     if chosen.name == "step":
         print(step.run(chosen.size, chosen.system, chosen.pairs, chosen.updates, chosen.out).read_text())
         return

@@ -5,14 +5,15 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from engine.data.chance import LEADS, RATE
-from engine.model.sizes import Recipe, Sizes
+from engine.model.encoder import Encoder
+from engine.model.sizes import NO_DROPOUT, Recipe, Sizes
 
 FORMAT = 1
 
@@ -39,7 +40,7 @@ def save(folder: Path, weights: Mapping[str, Tensor], recipe: Recipe, sizes: Siz
 def load_into(module: nn.Module, folder: Path, recipe: Recipe, sizes: Sizes) -> list[str]:
     """-> the parts that the folder has no weights for, and stay fresh. The encoder's have to be there, all of them."""
     config, weights = read(folder)
-    expected = {"format": FORMAT, "recipe": recipe, "sizes": dataclasses.asdict(sizes)}
+    expected = {"recipe": recipe, "sizes": dataclasses.asdict(sizes)}
     for name, value in expected.items():
         if config.get(name) != value:
             raise ValueError(f"model.from = {folder} has {name} {config.get(name)}, and the run {value}")
@@ -55,15 +56,66 @@ def load_into(module: nn.Module, folder: Path, recipe: Recipe, sizes: Sizes) -> 
     return sorted({name.split(".")[0] for name in own if name not in known})
 
 
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    for name in ("config.json", "model.safetensors"):
-        if not (folder / name).is_file():
-            raise ValueError(f"{folder} holds no released model: it has no {name}")
+def load_whole(module: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Every weight of the module, and no other."""
+    own = {name: value.shape for name, value in module.state_dict().items()}
+    given = {name: value.shape for name, value in weights.items()}
+    if own != given:
+        wrong = sorted(name for name in own.keys() | given.keys() if own.get(name) != given.get(name))
+        raise ValueError(f"{folder}: its weights are not those that its config.json describes: {', '.join(wrong[:5])}")
+    module.load_state_dict(weights)
+
+
+def load_encoder(folder: Path) -> tuple[Encoder, dict[str, Any]]:
+    """Without dropout; and what config.json says of it."""
+    config, weights = read(folder)
+    encoder = Encoder(Sizes(**config["sizes"]), config["recipe"], NO_DROPOUT).eval()
+    of_encoder = {
+        name.removeprefix("encoder."): value for name, value in weights.items() if name.startswith("encoder.")
+    }
+    load_whole(encoder, of_encoder, folder)
+    return encoder, config
+
+
+def find(path: Path, setting: str) -> Path:
+    """The folder itself, or that of a finished run."""
+    if (path / "model.safetensors").is_file():
+        return path
+    if (path / "model" / "model.safetensors").is_file():
+        return path / "model"
+    if (path / "checkpoints").is_dir():
+        raise ValueError(f"{setting} = {path} is a run that has not finished: --resume auto goes on with it")
+    raise ValueError(f"{setting} = {path} is no run with a model/, and no folder with a model.safetensors")
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Its config.json; what does not describe an encoder of this format is a ValueError."""
+    path = folder / "config.json"
     try:
-        config = json.loads((folder / "config.json").read_text())
-        weights = load_file(folder / "model.safetensors")
-    except (ValueError, SafetensorError) as failure:
+        config = json.loads(path.read_text())
+        known = {
+            "format": FORMAT,
+            "rate": RATE,
+            "leads": list(LEADS),
+            "unit": "mV",
+            "recipe": config["recipe"],
+            "sizes": dataclasses.asdict(Sizes(**config["sizes"])),
+        }
+    except (OSError, ValueError, KeyError, TypeError) as failure:
+        raise ValueError(f"{path} describes no model: {' '.join(str(failure).split())}") from failure
+    if config["recipe"] not in get_args(Recipe):
+        raise ValueError(f"{path}: recipe {config['recipe']!r} should be one of {', '.join(get_args(Recipe))}")
+    for name, value in known.items():
+        if config.get(name) != value:
+            raise ValueError(f"{path}: {name} is {config.get(name)!r}, which should be {value!r}")
+    return dict(config)
+
+
+def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not (folder / "model.safetensors").is_file():
+        raise ValueError(f"{folder} holds no released model: it has no model.safetensors")
+    config = describe(folder)
+    try:
+        return config, load_file(folder / "model.safetensors")
+    except SafetensorError as failure:
         raise ValueError(f"{folder} holds a damaged model: {' '.join(str(failure).split())}") from failure
-    if not isinstance(config, dict):
-        raise ValueError(f"{folder / 'config.json'} describes no model")
-    return config, weights

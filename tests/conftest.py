@@ -5,7 +5,12 @@ import pytest
 SHARED = Path(__file__).parents[2] / "shared"
 REALDATA = SHARED / "realdata"
 PARITY = SHARED / "reference" / "parity.npz"
-_NEEDED = {"realdata": ("real recordings are", REALDATA), "parity": ("the reference's outputs are", PARITY)}
+ORACLE = SHARED / "cinc_oracle"
+_NEEDED = {
+    "realdata": ("real recordings are", REALDATA),
+    "parity": ("the reference's outputs are", PARITY),
+    "oracle": ("figures of the official CinC program are", ORACLE),
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

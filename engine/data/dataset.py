@@ -87,6 +87,11 @@ class Folder:
         keys: list[str] = self.crops("key")["key"].take(self.column("crop", rows)).to_pylist()
         return keys
 
+    def origins(self, rows: NDArray[np.int64]) -> tuple[list[str], list[str]]:
+        """Recording, and patient or else the recording."""
+        crops = self.crops("record", "patient").take(self.column("crop", rows))
+        return crops["record"].to_pylist(), pc.coalesce(crops["patient"], crops["record"]).to_pylist()
+
     def contents(self) -> tuple[pa.Array, pa.Array]:
         """Of the segments of what this view is taken from, and of what is held out from it."""
         crops = self.crops("split", "content")
@@ -150,6 +155,21 @@ class Dataset:
     @property
     def classes(self) -> list[str]:
         return self.folders[0].classes
+
+    def labels(self) -> NDArray[np.bool_]:
+        """[samples, classes]"""
+        classes = self.rows(np.arange(len(self))).classes
+        return (classes[:, None] >> np.arange(len(self.classes), dtype=np.uint32) & 1).astype(bool)
+
+    def origins(self) -> tuple[NDArray, NDArray]:
+        """[samples] and [samples]: the names of the recording, and of the patient where known."""
+        named = [
+            (number, here, folder.origins(row)) for number, folder, here, row, _ in self._parts(np.arange(len(self)))
+        ]
+        records, people = np.empty((2, len(self)), object)
+        for number, here, names in named:
+            records[here], people[here] = ([f"{number}/{name}" for name in of] for of in names)
+        return records.astype(str), people.astype(str)
 
     def of_files(self, of_folders: Sequence[float]) -> NDArray[np.float64]:
         """A value of each folder, for each of its files."""

@@ -1,4 +1,4 @@
-"""Pre-training from the first update, or from a checkpoint, to the last one, or to a reason to stop."""
+"""Training from the first update, or from a checkpoint, to the last one, or to a reason to stop."""
 
 import gc
 import math
@@ -7,89 +7,78 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from engine import released, settings
-from engine.config import Config, accumulation
+from engine import settings
+from engine.config.common import accumulation
 from engine.data.philox import Purpose, bits
-from engine.data.pipeline import Batch
-from engine.learner import Draws, Learner
-from engine.model.flops import training_flops
-from engine.model.quantizer import gumbel_temperature
-from engine.training import memory
+from engine.training import checkpoint, memory
 from engine.training.checkpoint import Checkpoint, Saver, write_json
-from engine.training.feed import Feed
-from engine.training.ranks import Ranks
+from engine.training.job import Job
 from engine.training.stopping import Stopping
-from engine.training.telemetry import Sums, Telemetry
+from engine.training.telemetry import Telemetry
 from engine.training.zero import MOMENTS, Zero
 
 FINISHED = "finished"
 _AGAIN = 2  # a checkpoint that has failed
 
 
-class Pretraining:
+class Training:
     """Everything is built here; `run` trains."""
 
-    def __init__(
-        self, config: Config, ranks: Ranks, run: Path, feed: Feed, found: Checkpoint | None, stopping: Stopping
-    ) -> None:
-        self._config, self._ranks, self._run = config, ranks, run
-        self._feed, self._stopping = feed, stopping
-        self._micro_batch = memory.micro_batch(config, ranks)
-        self._micro_steps = accumulation(config, self._micro_batch, ranks.world)
-        begun_with = self._build()
-        self._temperature = torch.empty((), device=ranks.device)
+    def __init__(self, job: Job, run: Path, found: Checkpoint | None, stopping: Stopping) -> None:
+        self._job, self._config, self._ranks, self._feed = job, job.config, job.ranks, job.feed
+        self._run, self._stopping = run, stopping
+        self._micro_batch = memory.micro_batch(job)
+        self._micro_steps = accumulation(job.config, self._micro_batch, job.ranks.world)
+        of_weights = self._build()
         self.update = self._skipped = self._bad_in_a_row = 0
         self._best: tuple[float, int] | None = None
         if found:
             self._restore(found)
-        epochs = -(-config.train.epochs * feed.order.epoch_length // config.train.batch)
-        self.updates = min(epochs, config.train.updates or epochs)
+        batch, train = job.config.train.batch, job.config.train
+        epochs = -(-train.epochs * job.feed.order.epoch_length // batch)
+        self.updates = min(epochs, train.updates or epochs)
+        self._validate_every = job.config.run.validate_every or -(-job.feed.order.epoch_length // batch)
         self._saver = None
-        if ranks.first:
+        if job.ranks.first:
             begun = self.update if found else None
-            self._saver = Saver(run / "checkpoints", config.run.keep_last, config.run.keep_every, begun)
+            self._saver = Saver(run / "checkpoints", job.config.run.keep_last, job.config.run.keep_every, begun)
         self._saved_at, self._saved_update = time.monotonic(), self.update if found else -1
         self._telemetry = Telemetry(
             run,
-            ranks,
-            config.log.to,
-            settings.plain(config),
+            job.ranks,
+            job.config.log.to,
+            settings.plain(job.config),
             updates=self.updates,
             start=self.update,
-            segments=2 * config.train.batch,
-            flops=None if config.train.precision == "fp32" else training_flops(config.sizes, local=config.system.local),
+            segments=job.segments,
+            flops=None if train.precision == "fp32" else job.flops,
         )
+        going_on = f"on from update {self.update}" if found else of_weights
         self._telemetry.say(
-            f"{config.train.system}: {len(feed.dataset):,} samples, {self.updates:,} updates of {config.train.batch}"
-            f" pairs in pools of {config.contrast_pool}: {ranks.world} ranks x {self._micro_batch} pairs"
-            f" x {self._micro_steps} micro-steps{begun_with if not found else f'; on from update {self.update}'}"
+            f"{job.title}: {len(job.feed.dataset):,} samples, {self.updates:,} updates of {batch}:"
+            f" {job.ranks.world} ranks x {self._micro_batch} x {self._micro_steps} micro-steps"
+            f"{'; ' if going_on else ''}{going_on}"
         )
-        if feed.validation_size(self._micro_batch) < 2:
-            self._telemetry.say(f"no validation: the view pretrain-valid has {feed.valid_samples} samples")
+        if job.feed.validation_size(self._micro_batch) < 2:
+            self._telemetry.say(f"no validation: its view has {job.feed.valid_samples} samples")
 
     def _build(self) -> str:
-        """The learner under DeepSpeed; -> what is to be said of its weights."""
-        config, ranks = self._config, self._ranks
-        pool_ranks = _share_pools(config.contrast_pool, self._micro_batch, ranks)
-        torch.manual_seed(config.run.seed)
-        learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout, pool_ranks)
-        released_weights: dict[str, Tensor] = {}
-        said = ""
-        if config.model.from_:
-            fresh = released.load_into(learner, Path(config.model.from_), config.model.recipe, config.sizes)
-            released_weights = {name: parameter.detach().clone() for name, parameter in learner.named_parameters()}
-            said = f"; weights of {config.model.from_}, fresh: {', '.join(fresh) or 'nothing'}"
-        learner.to(ranks.device)
-        if config.train.compile is True or (config.train.compile == "auto" and _compile_pays(config, ranks)):
+        """The module under DeepSpeed; -> what is to be said of its weights."""
+        module, given, said = self._job.build(self._micro_batch)
+        module.to(self._ranks.device)
+        chosen = self._config.train.compile
+        if chosen is True or (chosen == "auto" and self._compile_pays()):
             # The forward alone: DeepSpeed's hooks around it are no graph.
-            learner.forward = torch.compile(learner.forward, fullgraph=True)  # type: ignore[method-assign]
-        self._zero = Zero(config, learner, self._micro_batch, self._micro_steps)
-        if released_weights:  # DeepSpeed has made its float32 masters of weights of low precision
-            self._zero.set_weights(released_weights)
+            module.forward = torch.compile(module.forward, fullgraph=True)
+        self._zero = Zero(self._config, module, self._micro_batch, self._micro_steps)
+        if given:  # DeepSpeed has made its float32 masters of weights of low precision
+            self._zero.set_weights(given)
         return said
+
+    def _compile_pays(self) -> bool:
+        return self._ranks.device.type == "cuda" and self._config.train.zero_stage < 3
 
     def run(self) -> str:
         """-> why it ended."""
@@ -99,7 +88,7 @@ class Pretraining:
         gc.disable()  # it would stop the host at any moment; `_report` collects
         try:
             with self._feed.training(self._position(), self._micro_batch) as batches:
-                while self.update < self.updates:
+                while self.update < self.updates and not self._given_up():
                     stopped = self._one_update(batches)
                     if stopped:
                         reason = stopped
@@ -110,12 +99,13 @@ class Pretraining:
                 self._release()
         finally:
             gc.enable()
+            gc.unfreeze()
             self._telemetry.close()
         return reason
 
     def _one_update(self, batches: Any) -> str | None:
         """-> a reason to stop: what has been accumulated is dropped then."""
-        self._temperature.fill_(gumbel_temperature(self.update))
+        self._zero.set_learning_rate(self._job.learning_rate(self.update))
         clock = self._telemetry.clock
         for micro_step in range(self._micro_steps):
             reason = self._stopping.reason()
@@ -125,15 +115,9 @@ class Pretraining:
                 batch = next(batches)
             self._seed(micro_step)
             with clock.time("compute"):
-                losses = self._zero.micro_step(*self._inputs(batch))
+                losses = self._zero.micro_step(*self._job.inputs(batch, self.update))
             self._telemetry.sums.add(losses.metrics)
         return None
-
-    def _inputs(self, batch: Batch) -> tuple[Any, ...]:
-        system = self._config.system
-        starts = batch.mask_starts.flatten(0, 1) if system.time_mask else None
-        lots = batch.mask_lots.flatten(0, 1) if self._config.model.recipe == "reference" else None
-        return batch.signal, batch.identity, starts, self._temperature, Draws(lots=lots)
 
     def _seed(self, micro_step: int) -> None:
         """Dropout, Gumbel noise and drawn negatives are functions of (seed, update, micro-step, rank)."""
@@ -142,7 +126,6 @@ class Pretraining:
         torch.manual_seed((high << 32 | low) >> 1)
 
     def _after_update(self) -> None:
-        config = self._config
         with self._telemetry.clock.time("optimizer"):  # the one place where the host waits for the device
             norm = self._zero.gradient_norm()
         self.update += 1
@@ -151,9 +134,9 @@ class Pretraining:
         else:
             self._skip()
         self._telemetry.progress()
-        if self.update % config.run.log_every == 0 or self.update == self.updates:
+        if self.update % self._config.run.log_every == 0 or self.update == self.updates:
             self._report(norm)
-        if self.update % config.run.validate_every == 0 or self.update == self.updates:
+        if self.update % self._validate_every == 0 or self.update == self.updates:
             self._validate()
         due = self._ranks.agree(self._due())
         if due:
@@ -169,6 +152,10 @@ class Pretraining:
         return int(
             minutes > run.checkpoint_minutes or (run.keep_every is not None and self.update % run.keep_every == 0)
         )
+
+    def _given_up(self) -> bool:
+        patience, best = self._job.patience, self._best
+        return bool(patience and best and self.update - best[1] >= patience * self._validate_every)
 
     def _skip(self) -> None:
         self._skipped += 1
@@ -188,35 +175,30 @@ class Pretraining:
         )
 
     def _report(self, norm: float) -> None:
-        config = self._config
-        more = {"gradient_norm": norm, "lr": config.train.lr, "skipped": self._skipped, "pool": config.contrast_pool}
+        lr = self._job.learning_rate(self.update - 1)
+        more = {"gradient_norm": norm, "lr": lr, "skipped": self._skipped, **self._job.report}
         values = self._telemetry.report(self.update, self._position() / self._feed.order.epoch_length, more)
-        used = values.get("code_perplexity")
-        if used is not None and used < 0.02 * self._config.sizes.codes * self._config.sizes.code_groups:
-            self._telemetry.say(f"warning: the codebook is collapsing: {used:.1f} codes in use")
+        for remark in self._job.remarks(values):
+            self._telemetry.say(remark)
         gc.collect()
 
     @torch.no_grad()
     def _validate(self) -> None:
-        if self._feed.validation_size(self._micro_batch) < 2:
-            return
-        sums, values = Sums(), None
-        self._zero.engine.eval()
-        with self._telemetry.clock.apart("validation"), self._feed.validation(self._micro_batch) as batches:
-            for number, batch in enumerate(batches):
-                if self._stopping.reason():  # the loop asks again, and stops
-                    break
-                self._seed(number)
-                sums.add(self._zero.engine(*self._inputs(batch)).metrics)
-            else:
-                values = sums.read(self._ranks.world)
-        self._zero.engine.train()
+        job, engine = self._job, self._zero.engine
+        engine.eval()
+        with self._telemetry.clock.apart("validation"):
+            values = job.validate(engine, self.update - 1, self._micro_batch, self._seed, self._stopping.reason)
+        engine.train()
         if values is None:
             return
         self._telemetry.log("valid", self.update, values)
-        if math.isfinite(values["loss"]) and (self._best is None or values["loss"] < self._best[0]):
-            self._best = (values["loss"], self.update)
+        value = values[job.metric]
+        if math.isfinite(value) and (self._best is None or self._is_better(value, self._best[0])):
+            self._best = (value, self.update)
             self._save()
+
+    def _is_better(self, value: float, than: float) -> bool:
+        return value > than if self._job.higher_is_better else value < than
 
     def _position(self) -> int:
         return self.update * self._config.train.batch
@@ -240,11 +222,18 @@ class Pretraining:
         self._saved_update, self._saved_at = self.update, time.monotonic()
 
     def _release(self) -> None:
+        """The best weights or the last ones, for others to use."""
+        best = self._best if self._job.releases_best else None
+        update = best[1] if best else self.update
         weights = _to_host(self._zero.weights(), keep=self._ranks.first)
-        if self._ranks.first:
-            config = self._config
-            about = {"system": config.train.system, "contrast_pool": config.contrast_pool, "update": self.update}
-            released.save(self._run / "model", weights, config.model.recipe, config.sizes, about)
+        if not self._ranks.first:
+            return
+        about: dict[str, Any] = {"update": update}
+        if best:
+            about |= {"validation": {self._job.metric: best[0]}}
+            if update != self.update:
+                weights = checkpoint.read(self._run / "checkpoints" / f"update-{update:08d}").weights
+        self._job.release(self._run / "model", weights, about)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -252,19 +241,19 @@ class Pretraining:
             "applied": self.update - self._skipped,
             "position": self._position(),
             "best": self._best[1] if self._best else None,
-            "best_loss": self._best[0] if self._best else None,
+            "best_value": self._best[0] if self._best else None,
             "bad_in_a_row": self._bad_in_a_row,
-            "contrast_pool": self._config.contrast_pool,
             "micro_batch": self._micro_batch,
             "data": self._feed.dataset.fingerprints,
             "config": settings.plain(self._config),
+            **self._job.report,
         }
 
     def _restore(self, found: Checkpoint) -> None:
         state = found.state
         self.update, self._skipped = state["update"], state["update"] - state["applied"]
         if state["best"] is not None:
-            self._best = (state["best_loss"], state["best"])
+            self._best = (state["best_value"], state["best"])
         self._bad_in_a_row = state["bad_in_a_row"]
         self._zero.set_weights(found.weights)
         self._zero.set_moments(found.moments, state["applied"])
@@ -272,17 +261,3 @@ class Pretraining:
 
 def _to_host(tensors: Any, keep: bool) -> dict[str, Tensor]:
     return {name: value.to("cpu", copy=True).contiguous() for name, value in tensors if keep}
-
-
-def _share_pools(pool: int, micro_batch: int, ranks: Ranks) -> dist.ProcessGroup | None:
-    """Who fills this rank's pools with it; None: it does so alone."""
-    together = pool // micro_batch
-    if together == 1:
-        return None
-    groups = [dist.new_group(list(range(first, first + together))) for first in range(0, ranks.world, together)]
-    group: dist.ProcessGroup = groups[ranks.rank // together]
-    return group
-
-
-def _compile_pays(config: Config, ranks: Ranks) -> bool:
-    return ranks.device.type == "cuda" and config.train.zero_stage < 3

@@ -1,73 +1,64 @@
-"""How many pairs fit a rank at a time, within what the method allows."""
+"""How many samples fit a rank at a time, within what the method allows."""
 
 import torch
 from torch import Tensor
 
-from engine.config import Config, accumulation, micro_batches
-from engine.data.chance import LEADS, SEGMENT, SPANS
-from engine.learner import Learner
-from engine.training.ranks import Ranks
+from engine.config.common import accumulation
+from engine.training.job import Job
 
-_PROBE = 2  # pairs
+_PROBE = 2  # samples
 _STATE = 20  # bytes a parameter: weights, gradients, float32 masters and moments
 _USABLE = 0.8  # of what is free
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
-def micro_batch(config: Config, ranks: Ranks) -> int:
+def micro_batch(job: Job) -> int:
     """As the config says; `auto`: the largest that fits; ValueError where none does, or none is allowed."""
+    config, ranks = job.config, job.ranks
     wanted = config.train.micro_batch
     if wanted != "auto":
         accumulation(config, wanted, ranks.world)
         return wanted
-    allowed = micro_batches(config, ranks.world)
+    allowed = config.micro_batches(ranks.world)
     if not allowed:
         raise ValueError(
-            f"{ranks.world} ranks cannot fill whole pools of {config.contrast_pool} pairs in updates of"
-            f" {config.train.batch}: take another number of ranks, or change train.batch or train.contrast_pool"
+            f"train.batch = {config.train.batch} on {ranks.world} ranks cannot be {config.whole}:"
+            " take another number of ranks, or change the batch"
         )
-    learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout)
-    parameters = sum(parameter.numel() for parameter in learner.parameters())
-    room = _USABLE * _free(ranks) - _STATE * parameters
-    each = saved_bytes(config, learner.to(ranks.device), ranks.device) / _PROBE
+    each, parameters = needs(job)
+    room = _USABLE * _free(job) - _STATE * parameters
     fitting = -ranks.agree(-int(room // each))  # the least of all ranks
     chosen = [micro for micro in allowed if micro <= fitting]
     if not chosen:
         raise ValueError(
-            f"train.micro_batch = auto: {max(fitting, 0)} pairs fit the memory of a rank, and the smallest that makes"
-            f" whole pools of {config.contrast_pool} is {allowed[0]}: take more ranks or a smaller model.size, or"
-            f" change the method with train.contrast_pool"
+            f"train.micro_batch = auto: {max(fitting, 0)} samples fit the memory of a rank, and the smallest that makes"
+            f" {config.whole} is {allowed[0]}: take more ranks or a smaller model.size"
         )
     return chosen[-1]
 
 
-def saved_bytes(config: Config, learner: Learner, device: torch.device) -> int:
-    """What a forward of a few pairs keeps for its backward."""
-    probe = learner.to(DTYPES[config.train.precision])
+def needs(job: Job) -> tuple[float, int]:
+    """-> bytes that a forward keeps of each sample for its backward; the number of parameters."""
+    module, inputs = job.example(_PROBE)
+    module.to(job.ranks.device, DTYPES[job.config.train.precision])
     seen: dict[int, int] = {}
 
     def count(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         seen[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        return tensor.detach()  # an output itself would hold the graph that holds it, for ever
 
-    segments = 2 * _PROBE
-    starts = torch.arange(SPANS, device=device).repeat(segments, 1) * 10
     with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
-        losses = probe(
-            torch.zeros(_PROBE, 2, SEGMENT, len(LEADS), device=device),
-            torch.arange(_PROBE, device=device),
-            starts if config.system.time_mask else None,
-            torch.tensor(2.0, device=device),
-        )
-    own = {parameter.untyped_storage().data_ptr() for parameter in probe.parameters()}
+        losses = module(*inputs)
     assert losses.total.requires_grad
-    return sum(size for pointer, size in seen.items() if pointer not in own)
+    own = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    saved = sum(size for pointer, size in seen.items() if pointer not in own)
+    return saved / _PROBE, sum(parameter.numel() for parameter in module.parameters())
 
 
-def _free(ranks: Ranks) -> float:
-    if ranks.device.type == "cuda":
-        return float(torch.cuda.mem_get_info(ranks.device)[0])
+def _free(job: Job) -> float:
+    if job.ranks.device.type == "cuda":
+        return float(torch.cuda.mem_get_info(job.ranks.device)[0])
     with open("/proc/meminfo") as meminfo:
         lines = dict(line.split(":") for line in meminfo)
-    return 1024.0 * int(lines["MemAvailable"].split()[0]) / ranks.local_world
+    return 1024.0 * int(lines["MemAvailable"].split()[0]) / job.ranks.local_world

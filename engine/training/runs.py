@@ -22,11 +22,11 @@ import torch.distributed as dist
 import yaml
 
 from engine import settings
-from engine.config import Config
+from engine.config.common import AnyConfig, Config
 from engine.training import checkpoint
 from engine.training.checkpoint import Checkpoint, write_json
-from engine.training.feed import Feed
-from engine.training.loop import FINISHED, Pretraining
+from engine.training.job import Job
+from engine.training.loop import FINISHED, Training
 from engine.training.ranks import Ranks, is_lost
 from engine.training.stopping import Stopping
 
@@ -34,34 +34,35 @@ T = TypeVar("T")
 
 STOPPED = 75  # exit code where nothing was wrong and there is more to do, but for signals: 128 and their number
 # What a run may change when it goes on: where it runs, what it says, and how long.
-_FREE = {
+FREE = {
     *("data.path", "data.verify", "data.cache", "data.cache_gb", "data.threads", "data.prefetch", "model.from"),
     *("train.micro_batch", "train.epochs", "train.updates", "train.zero_stage", "train.offload", "train.compile"),
-    *("train.max_bad_updates", "run.dir", "run.max_minutes", "run.log_every", "run.validate_every"),
+    *("train.max_bad_updates", "train.patience", "run.dir", "run.max_minutes", "run.log_every", "run.validate_every"),
     *("run.checkpoint_minutes", "run.keep_last", "run.keep_every", "log.to", "deepspeed"),
 }
 
 
-def pretrain(config: Config, resume: str | None, ranks: Ranks) -> int:
+def train(job_of: Callable[[AnyConfig, Ranks], Job], config: AnyConfig, resume: str | None, ranks: Ranks) -> int:
     """-> the exit code."""
     run = Path(config.run.dir).expanduser()
     stopping = Stopping(ranks, run / "stop", config.run.max_minutes)
     try:
         with _alone_in(run, ranks):
             found = _found(config, run, resume, ranks)
-            feed = _together(ranks, lambda: _feed(config, ranks, found))
-            return _train(config, ranks, run, feed, found, stopping)
+            job = _together(ranks, lambda: job_of(config, ranks))
+            _same_data(job, found)
+            return _train(job, run, found, stopping)
     finally:
         stopping.close()
 
 
-def _train(config: Config, ranks: Ranks, run: Path, feed: Feed, found: Checkpoint | None, stopping: Stopping) -> int:
-    training = None
+def _train(job: Job, run: Path, found: Checkpoint | None, stopping: Stopping) -> int:
+    training, ranks = None, job.ranks
     try:
-        training = Pretraining(config, ranks, run, feed, found, stopping)
+        training = Training(job, run, found, stopping)
         del found  # three times the model
         if ranks.first:
-            (run / "config.yaml").write_text(yaml.safe_dump(settings.plain(config), sort_keys=False))
+            (run / "config.yaml").write_text(yaml.safe_dump(settings.plain(job.config), sort_keys=False))
             write_json(run / "status.json", {"status": "running", "host": os.uname().nodename, "pid": os.getpid()})
         reason = training.run()
     except BaseException as failure:
@@ -120,14 +121,12 @@ def _together(ranks: Ranks, work: Callable[[], T]) -> T:
     return cast(T, result)
 
 
-def _feed(config: Config, ranks: Ranks, found: Checkpoint | None) -> Feed:
-    feed = Feed(config, ranks)
-    if found and feed.dataset.fingerprints != found.state["data"]:
+def _same_data(job: Job, found: Checkpoint | None) -> None:
+    if found and job.feed.dataset.fingerprints != found.state["data"]:
         raise ValueError(
             f"data.path: these are not the datasets, or not in the order, that {found.folder} was trained on;"
             " give those, or begin a new run with model.from"
         )
-    return feed
 
 
 def _report(run: Path, status: dict[str, Any]) -> None:
@@ -166,14 +165,19 @@ def _look(run: Path, resume: str | None) -> Checkpoint | None:
 
 
 def _same_method(config: Config, found: Checkpoint) -> None:
-    before, now = _flat(found.state["config"]), _flat(settings.plain(config))
-    changed = [
+    different = changed(found.state["config"], settings.plain(config), FREE)
+    if different:
+        raise ValueError(f"{found.folder} was trained with other settings: {'; '.join(different)}")
+
+
+def changed(before: dict[str, Any], now: dict[str, Any], free: set[str]) -> list[str]:
+    """What differs between the settings of two runs, but for those that are `free` to."""
+    before, now = _flat(before), _flat(now)
+    return [
         f"{key} = {now.get(key)} (was {before.get(key)})"
         for key in sorted(before | now)
-        if before.get(key) != now.get(key) and key not in _FREE and not key.startswith("deepspeed.")
+        if before.get(key) != now.get(key) and key not in free and not key.startswith("deepspeed.")
     ]
-    if changed:
-        raise ValueError(f"{found.folder} was trained with other settings: {'; '.join(changed)}")
 
 
 def _flat(values: dict[str, Any], where: str = "") -> dict[str, Any]:

@@ -16,7 +16,7 @@ from deepspeed.utils import (
 )
 from torch import Tensor, nn
 
-from engine.config import Config
+from engine.config.common import Config
 from engine.settings import nearest
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -92,6 +92,8 @@ class Zero:
         train = config.train
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self._frozen = {name: p for name, p in module.named_parameters() if not p.requires_grad}
+        # DeepSpeed keeps masters in full precision of what is trained, and of nothing else.
+        self._masters_of_frozen = {name: p.detach().to("cpu", copy=True) for name, p in self._frozen.items()}
         self._stage = train.zero_stage
         self._adamw = torch.optim.AdamW(
             self._named.values(),
@@ -120,6 +122,10 @@ class Zero:
         self.engine.step()
         return losses
 
+    def set_learning_rate(self, lr: float) -> None:
+        for group in self._adamw.param_groups:
+            group["lr"] = lr
+
     def gradient_norm(self) -> float:
         """Of the last update; not finite: it was skipped, on all ranks."""
         of_deepspeed = self.engine.get_global_grad_norm()  # before clipping
@@ -131,9 +137,7 @@ class Zero:
         """Whole and in float32, by name. All ranks together, as all that follows."""
         for name, parameter in self._named.items():
             yield name, safe_get_full_fp32_param(parameter) if self._stage else parameter.detach()
-        for name, parameter in self._frozen.items():
-            with deepspeed.zero.GatheredParameters([parameter], enabled=self._stage == 3):
-                yield name, parameter.detach().float()
+        yield from self._masters_of_frozen.items()
 
     def moments(self, which: str) -> Iterator[tuple[str, Tensor]]:
         for name, parameter in self._named.items():
@@ -159,6 +163,7 @@ class Zero:
         if self._stage:
             for name, parameter in self._named.items():
                 safe_set_full_fp32_param(parameter, weights[name])
+        self._masters_of_frozen = {name: weights[name].to("cpu", copy=True) for name in self._frozen}
         # What the module computes with, which may be of low precision, and sharded itself.
         everything = self._named | self._frozen
         with deepspeed.zero.GatheredParameters(list(everything.values()), modifier_rank=0, enabled=self._stage == 3):

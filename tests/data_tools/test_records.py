@@ -8,6 +8,7 @@ import wfdb
 
 from data_tools import records
 from data_tools.crops import INVALID, LEADS
+from data_tools.labels import class_names, read_dx
 from tests.recordings import noise, write
 
 ALL = (1 << len(LEADS)) - 1
@@ -27,6 +28,14 @@ def test_the_fast_path_reads_what_wfdb_reads(tmp_path: Path, head: bytes) -> Non
     assert (recording.signal == wfdb.rdrecord(str(tmp_path / "A0001"), physical=False).d_signal).all()
     assert (recording.leads, recording.rate) == (ALL, 500)
     assert recording.comments["dx"] == "426783006"
+
+
+@pytest.mark.parametrize(("gain", "dx"), [("1000/mV", "#Dx: "), ("1000.0(0)/mV", "# Dx: ")], ids=["2021", "1.0.3"])
+def test_both_header_styles_give_labels(tmp_path: Path, gain: str, dx: str) -> None:
+    """Tools that look for `#Dx` find nothing in 1.0.3, and score 0 without a word."""
+    write(tmp_path, "A0001", noise(1), gain=gain, comments=[dx + "59118001,,164889003"])
+    found = read_dx(records.read(str(tmp_path), "A0001.hea").comments["dx"])
+    assert class_names(found.classes) == ["AF", "CRBBB|RBBB"]
 
 
 @pytest.mark.realdata

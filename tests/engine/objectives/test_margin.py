@@ -21,20 +21,35 @@ def test_past_pi_the_target_still_falls_with_the_angle() -> None:
     def target(angle: float) -> float:
         """The own logit: what is left of the loss of one person among two, the other's far below."""
         cosines = torch.tensor([[math.cos(angle), -1e3]], dtype=torch.float64)
-        other = torch.tensor([[math.cos(angle), 10.0]], dtype=torch.float64)
+        other = torch.tensor([[math.cos(angle), 40.0]], dtype=torch.float64)
         assert float(arcface(cosines, torch.tensor([0]), scale=1)) == pytest.approx(0, abs=1e-9)
-        return 10 - float(arcface(other, torch.tensor([0]), scale=1))
+        return 40 - float(arcface(other, torch.tensor([0]), scale=1))
 
     assert target(3.0) < target(2.6) < target(2.2) < target(2.0)
-    assert target(3.0) == pytest.approx(math.cos(3.0) - math.sin(1.0), abs=1e-3)
+    assert target(2.1) == pytest.approx(math.cos(3.1), abs=1e-9)
+    assert target(2.2) == pytest.approx(math.cos(2.2) - math.sin(1.0), abs=1e-9)
+    assert target(3.0) == pytest.approx(math.cos(3.0) - math.sin(1.0), abs=1e-9)
 
 
 def test_arcface_gradient() -> None:
     cosines = torch.tensor([[0.9, -0.3, 0.2], [-0.95, 0.5, 0.1]], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda c: arcface(c, torch.tensor([0, 0]), scale=8), (cosines,))
-    certain = torch.tensor([[1.0, -1.0]], requires_grad=True)  # where the sine has no slope
-    arcface(certain, torch.tensor([0])).backward()
-    assert certain.grad is not None and certain.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("own", "target"),
+    [(1.0, math.cos(1.0)), (1 + 1e-7, math.cos(1.0)), (-1.0, -1 - math.sin(1.0))],  # and rounded up past 1
+)
+def test_arcface_where_the_sine_has_no_slope(own: float, target: float) -> None:
+    """The angles 0 and pi: the cosines are clamped there, and the gradient must not be infinite."""
+    cosines = torch.tensor([[own, -own, 0.3]], dtype=torch.float64, requires_grad=True)
+    loss = arcface(cosines, torch.tensor([0]), scale=2)
+    assert float(loss.detach()) == pytest.approx(
+        math.log(sum(math.exp(2 * (score - target)) for score in (target, -own, 0.3))), abs=1e-5
+    )
+    loss.backward()
+    assert cosines.grad is not None and cosines.grad.isfinite().all()
+    assert cosines.grad[0, 0] < 0 < cosines.grad[0, 1:].min()  # nearer to oneself, farther from others
 
 
 def test_multi_label_by_hand() -> None:

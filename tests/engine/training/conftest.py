@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from engine import config as configs
+from engine.config.common import load
+from engine.config.pretraining import PretrainConfig
 from engine.training import runs
+from engine.training.pretraining import Pretraining
 from engine.training.ranks import Ranks, start
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "pretrain"
@@ -37,7 +39,9 @@ def train(hearts: Path, ranks: Ranks, tmp_path: Path) -> Train:
 
     def run(*given: str, to: str = "run", file: str = "w2v_cmsc_rlm", resume: str | None = None) -> int:
         place = [f"data.path={hearts}", f"run.dir={tmp_path / to}"]
-        return runs.pretrain(configs.load(CONFIGS / f"{file}.yaml", [*SMALL, *place, *given]), resume, ranks)
+        return runs.train(
+            Pretraining, load(PretrainConfig, CONFIGS / f"{file}.yaml", [*SMALL, *place, *given]), resume, ranks
+        )
 
     return run
 

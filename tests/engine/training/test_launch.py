@@ -131,8 +131,10 @@ from engine.training import feed
 if os.environ["RANK"] == "1":
     feed.open_dataset = lambda path, *_, **__: (_ for _ in ()).throw(ValueError(f"{{path[0]}}: not here"))
 sys.argv[0] = {str(ROOT / "engine" / "pretrain.py")!r}
-from engine import pretrain
-pretrain.main()
+from engine.config.pretraining import PretrainConfig
+from engine.training.command import main
+from engine.training.pretraining import Pretraining
+main(None, PretrainConfig, Pretraining)
 """
     (tmp_path / "program.py").write_text(program)
     launcher = [*LAUNCHERS["torchrun"], str(tmp_path / "program.py")]
@@ -145,15 +147,16 @@ def test_a_nan_on_one_of_two_ranks(hearts: Path, tmp_path: Path) -> None:
     program = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from engine.training.loop import Pretraining
-real = Pretraining._inputs
-def inputs(self, batch):
-    signal, *others = real(self, batch)
-    return (signal * float("nan") if self.update == 2 and os.environ["RANK"] == "1" else signal, *others)
-Pretraining._inputs = inputs
+from engine.training.pretraining import Pretraining
+real = Pretraining.inputs
+def inputs(self, batch, update):
+    signal, *others = real(self, batch, update)
+    return (signal * float("nan") if update == 2 and os.environ["RANK"] == "1" else signal, *others)
+Pretraining.inputs = inputs
 sys.argv[0] = {str(ROOT / "engine" / "pretrain.py")!r}
-from engine import pretrain
-pretrain.main()
+from engine.config.pretraining import PretrainConfig
+from engine.training.command import main
+main(None, PretrainConfig, Pretraining)
 """
     (tmp_path / "program.py").write_text(program)
     launcher = [*LAUNCHERS["torchrun"], str(tmp_path / "program.py")]

@@ -18,11 +18,13 @@ _MANY = """
 import json, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from engine import config
+from engine.config.common import load
+from engine.config.pretraining import PretrainConfig
 from engine.training import ranks, runs
+from engine.training.pretraining import Pretraining
 together = ranks.start()
 for name, file, given in json.loads(sys.argv[2]):
-    assert runs.pretrain(config.load(Path(file), given), None, together) == 0
+    assert runs.train(Pretraining, load(PretrainConfig, Path(file), given), None, together) == 0
 """
 
 

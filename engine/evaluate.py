@@ -1,0 +1,87 @@
+"""python -m engine.evaluate --model TUNED --data DATA --task diagnosis|identification [--json OUT]"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.evaluation import evaluate
+from engine.scoring.leads import name_of
+
+_ABOUT = """Diagnosis: a fine-tuned model on diagnosis-test, segments and whole recordings, at the threshold 0.5
+and at the one that is best on diagnosis-valid. Identification: any model; each probe is looked for in the gallery.
+Intervals: 95 %, 1,000 resamples of the patients."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m engine.evaluate", description=_ABOUT)
+    parser.add_argument("--model", type=Path, required=True, help="a run, or a folder of model.safetensors")
+    parser.add_argument("--data", nargs="+", required=True, help="dataset folders, or addresses of an object store")
+    parser.add_argument("--task", choices=("diagnosis", "identification"), required=True)
+    parser.add_argument("--leads", help="others than the model was trained with, as I,II,V2")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="all figures, for machines")
+    given = parser.parse_args()
+    try:
+        if given.json and not given.json.parent.is_dir():
+            raise ValueError(f"--json {given.json}: there is no folder {given.json.parent}")
+        leads = given.leads.split(",") if given.leads else None
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        result = evaluate(given.model, given.data, given.task, leads=leads, device=device)
+    except (ValueError, OSError) as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    print("\n".join(lines(result)))
+    return 0
+
+
+def lines(result: dict[str, Any]) -> Iterator[str]:
+    """As Markdown."""
+    yield f"# {result['task'].capitalize()}, leads {name_of(result['leads'])}"
+    if not result["fine_tuned_for_task"]:
+        yield f"\n**Not fine-tuned for {result['task']}**: the vectors are those of the encoder as it was pre-trained."
+    if not result["fine_tuned_for_leads"]:
+        trained = ", ".join(result["model"]["trained_leads"])
+        yield f"\n**Not fine-tuned for these leads**, but for {trained}: no figure for the paper's tables."
+    if result["task"] == "identification":
+        yield f"\nGallery {result['gallery']:,}, probe {result['probe']:,} segments.\n"
+        yield "| | |\n|---|---|"
+        yield from (f"| {name.replace('_', ' ')} | {_spoken(figure)} |" for name, figure in result["figures"].items())
+        return
+    segments, records = result["segments"], result["records"]
+    yield f"\n| | {segments['count']:,} segments | {records['count']:,} recordings |\n|---|---|---|"
+    for name, figure in segments["figures"].items():
+        yield f"| {_NAMES[name]} | {_spoken(figure)} | {_spoken(records['figures'][name])} |"
+    yield f"| tuned threshold | {segments['tuned_threshold']:.2f} | {records['tuned_threshold']:.2f} |"
+    yield "\nMeans over the classes in which a figure is defined. By class, segments:\n"
+    yield "| class | positives | AUROC | AUPRC | F1 | F1 tuned |\n|---|---|---|---|---|---|"
+    for name, of in segments["classes"].items():
+        cells = [f"{of[figure]:.3f}" if of[figure] is not None else "-" for figure in _OF_CLASS]
+        yield f"| {name.replace('|', ' or ')} | {of['positives']} | {' | '.join(cells)} |"
+
+
+_NAMES = {
+    "score": "CinC score",
+    "score_tuned": "CinC score, tuned",
+    "auroc": "AUROC",
+    "auprc": "AUPRC",
+    "f1": "F1",
+    "f1_tuned": "F1, tuned",
+}
+_OF_CLASS = ("auroc", "auprc", "f1", "f1_tuned")
+
+
+def _spoken(figure: dict[str, float | None]) -> str:
+    if figure["value"] is None:
+        return "-"
+    of = f"{figure['value']:.3f}"
+    return of if figure["low"] is None else f"{of} ({figure['low']:.3f} to {figure['high']:.3f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Figures of merit, and the intervals around them: pure functions of arrays."""

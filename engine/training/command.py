@@ -1,0 +1,38 @@
+"""What `deepspeed engine/pretrain.py` and `deepspeed engine/finetune.py` do with their arguments."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from engine.config.common import AnyConfig, load
+from engine.training import ranks, runs
+from engine.training.job import Job
+from engine.training.ranks import Ranks
+
+
+def main(about: str | None, of: type[AnyConfig], job_of: Callable[[AnyConfig, Ranks], Job]) -> NoReturn:
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", type=Path, required=True, help="one of configs/, or your own")
+    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="a setting over the file's")
+    parser.add_argument("--resume", metavar="auto|PATH", help="go on from the newest checkpoint of run.dir, or PATH")
+    parser.add_argument(
+        "--local_rank", help=argparse.SUPPRESS
+    )  # the deepspeed launcher passes it; LOCAL_RANK says it too
+    given = parser.parse_args()
+    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
+    try:
+        code = runs.train(job_of, load(of, given.config, given.set), given.resume, ranks.start())
+    except (ValueError, OSError) as failure:  # the same on all ranks
+        if rank == "0":
+            print(f"error: {failure}", file=sys.stderr, flush=True)
+        code = 1
+    except RuntimeError as failure:
+        if not ranks.is_lost(failure):
+            raise
+        print(f"error: rank {rank}: another rank has died; --resume auto goes on", file=sys.stderr, flush=True)
+        code = 1
+    sys.stdout.flush()
+    os._exit(code)  # torch's own exit would wait for ranks that are gone

@@ -1,0 +1,118 @@
+"""Pre-training as a job of the loop."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from engine import released
+from engine.config.pretraining import PretrainConfig
+from engine.data.chance import LEADS, SEGMENT, SPANS
+from engine.data.pipeline import Batch
+from engine.learner import Draws, Learner
+from engine.model.flops import training_flops
+from engine.model.quantizer import gumbel_temperature
+from engine.training.feed import Feed, Reading
+from engine.training.job import Job
+from engine.training.ranks import Ranks
+from engine.training.telemetry import Sums
+
+
+class Pretraining(Job):
+    metric, higher_is_better, releases_best, patience = "loss", False, False, None
+
+    def __init__(self, config: PretrainConfig, ranks: Ranks) -> None:
+        self.config: PretrainConfig = config
+        self.ranks = ranks
+        pairs = config.system.sample == "crop"
+        views = Reading("pretrain", "pretrain-valid", pairs, 1 if pairs else 2, config.augmentations())
+        self.feed = Feed(config, ranks, views)
+        self.title = f"{config.train.system}, pairs in pools of {config.contrast_pool}"
+        self.segments = 2 * config.train.batch
+        self.flops = training_flops(config.sizes, local=config.system.local)
+        self.report = {"pool": config.contrast_pool}
+        self._temperature = torch.empty((), device=ranks.device)
+
+    def build(self, micro_batch: int) -> tuple[nn.Module, dict[str, Tensor], str]:
+        config = self.config
+        pool_ranks = _share_pools(config.contrast_pool, micro_batch, self.ranks)
+        torch.manual_seed(config.run.seed)
+        learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout, pool_ranks)
+        if config.model.from_ is None:
+            return learner, {}, ""
+        fresh = released.load_into(
+            learner,
+            released.find(Path(config.model.from_).expanduser(), "model.from"),
+            config.model.recipe,
+            config.sizes,
+        )
+        given = {name: parameter.detach().clone() for name, parameter in learner.named_parameters()}
+        return learner, given, f"weights of {config.model.from_}, fresh: {', '.join(fresh) or 'nothing'}"
+
+    def example(self, samples: int) -> tuple[nn.Module, tuple[Any, ...]]:
+        config, device = self.config, self.ranks.device
+        learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout)
+        starts = torch.arange(SPANS, device=device).repeat(2 * samples, 1) * 10
+        return learner, (
+            torch.zeros(samples, 2, SEGMENT, len(LEADS), device=device),
+            torch.arange(samples, device=device),
+            starts if config.system.time_mask else None,
+            torch.tensor(2.0, device=device),
+        )
+
+    def inputs(self, batch: Batch, update: int) -> tuple[Any, ...]:
+        self._temperature.fill_(gumbel_temperature(update))
+        starts = batch.mask_starts.flatten(0, 1) if self.config.system.time_mask else None
+        lots = batch.mask_lots.flatten(0, 1) if self.config.model.recipe == "reference" else None
+        return batch.signal, batch.identity, starts, self._temperature, Draws(lots=lots)
+
+    def learning_rate(self, update: int) -> float:
+        return self.config.train.lr
+
+    def validate(
+        self,
+        engine: nn.Module,
+        update: int,
+        micro_batch: int,
+        seed: Callable[[int], None],
+        stopped: Callable[[], object],
+    ) -> dict[str, float] | None:
+        """The losses of pre-training itself, under the masks and draws of the validation's own positions."""
+        if self.feed.validation_size(micro_batch) < 2:
+            return None
+        sums = Sums()
+        with self.feed.validation(micro_batch) as batches:
+            for number, batch in enumerate(batches):
+                if stopped():
+                    return None
+                seed(number)
+                sums.add(engine(*self.inputs(batch, update)).metrics)
+        return sums.read(self.ranks.world)
+
+    def remarks(self, values: Mapping[str, float]) -> Iterator[str]:
+        used = values.get("code_perplexity")
+        if used is not None and used < 0.02 * self.config.sizes.codes * self.config.sizes.code_groups:
+            yield f"warning: the codebook is collapsing: {used:.1f} codes in use"
+
+    def release(self, folder: Path, weights: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        config = self.config
+        about = {
+            "system": config.train.system,
+            "contrast_pool": config.contrast_pool,
+            "trained_leads": list(config.data.leads),
+            **about,
+        }
+        released.save(folder, weights, config.model.recipe, config.sizes, about)
+
+
+def _share_pools(pool: int, micro_batch: int, ranks: Ranks) -> dist.ProcessGroup | None:
+    """Who fills this rank's pools with it; None: it does so alone."""
+    together = pool // micro_batch
+    if together == 1:
+        return None
+    groups = [dist.new_group(list(range(first, first + together))) for first in range(0, ranks.world, together)]
+    group: dist.ProcessGroup = groups[ranks.rank // together]
+    return group
