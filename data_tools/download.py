@@ -21,6 +21,7 @@ from data_tools.stores import Store
 SUMS = "SHA256SUMS.txt"
 _PART = re.compile(rf"[0-9a-f]{{64}}|{SUMS}")  # what is ours in RAW.partial
 _ENOUGH = 50  # files lost in a row: the server is gone
+_OF_INTEREST = ("training", "records500")
 _ATTEMPTS = 3  # at a file whose bytes are not the right ones
 _LARGEST_SUMS = 1 << 28  # bytes
 _EPILOG = """examples:
@@ -40,7 +41,7 @@ class Published:
 ARCHIVES = {
     "challenge-2021": Published(
         where="https://physionet.org/files/challenge-2021/1.0.3",
-        wanted=r"LICENSE\.txt|training/.+",
+        wanted=r"LICENSE\.txt|RECORDS|training/.+",
         needed=r"training/.+\.hea",
     ),
     "ptb-xl": Published(
@@ -203,19 +204,18 @@ class _Run:
 
 
 def _check_records(out: Path, sums: dict[str, str]) -> None:
-    """What the lists of records name is there."""
+    """What the lists of records name is there: headers, and folders with a list of their own."""
     missing = []
     for name in sums:
         if PurePosixPath(name).name != "RECORDS":
             continue
-        folder = PurePosixPath(name).parent
-        for line in (out / name).read_text(errors="surrogateescape").splitlines():
-            header = (folder / f"{line.strip()}.hea").as_posix()
-            of_interest = any(header.startswith(f"{part}/") for part in ("training", "records500"))
-            if line.strip() and of_interest and header not in sums:
-                missing.append(header)
+        for line in filter(None, map(str.strip, (out / name).read_text(errors="surrogateescape").splitlines())):
+            path = (PurePosixPath(name).parent / line).as_posix()
+            path = f"{path}/RECORDS" if line.endswith("/") else f"{path}.hea"
+            if path not in sums and path.split("/")[0] in _OF_INTEREST:
+                missing.append(path)
     if missing:
-        raise ValueError(f"{out}: RECORDS names {len(missing):,} recordings that {SUMS} lacks, such as {missing[0]}")
+        raise ValueError(f"{out}: RECORDS names {len(missing):,} files that {SUMS} lacks, such as {shown(missing[0])}")
 
 
 if __name__ == "__main__":

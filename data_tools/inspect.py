@@ -72,7 +72,7 @@ def _folder(raw: Path, arguments: argparse.Namespace) -> None:
         raise ValueError(f"{raw}: no recordings there: no WFDB header (.hea), and none of {kinds}")
     formats.check_installed(found.recordings)
     secret = privacy.known_secret(raw) or secrets.token_bytes(32)
-    looks = _looks(found, secret, hints.of_flags(arguments), arguments.workers)
+    looks = _looks(found, secret, hints.of_flags(arguments), arguments.workers, quiet=arguments.json)
     labels = Labels()
     if arguments.labels:
         own = [look.path for look in looks if look.cohort == OWN.name]
@@ -86,12 +86,13 @@ def _folder(raw: Path, arguments: argparse.Namespace) -> None:
         _print(raw, described, findings.findings(looks), found)
 
 
-def _looks(found: Archive, secret: bytes, told: Hints, workers: int | None) -> list[Look]:
+def _looks(found: Archive, secret: bytes, told: Hints, workers: int | None, quiet: bool) -> list[Look]:
     paths = found.recordings
     tasks = [looking.Task(found.root, secret, told, paths[i : i + _PER_TASK]) for i in range(0, len(paths), _PER_TASK)]
     by_task: dict[int, list[Look]] = {}
     with pool.opened(min(workers or os.cpu_count() or 1, max(1, len(tasks))), None, ("data_tools.look",)) as run:
-        for index, looks in progress(run(looking.run, tasks), len(tasks), "inspecting"):
+        done = run(looking.run, tasks)
+        for index, looks in done if quiet else progress(done, len(tasks), "inspecting"):
             by_task[index] = looks
     looks = [look for index in range(len(tasks)) for look in by_task[index]]
     named = {name for look in looks for name in look.other_names}

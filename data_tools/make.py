@@ -7,88 +7,40 @@ import os
 import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from data_tools import (
-    __version__,
-    archive,
-    check,
-    cohorts,
-    decide,
-    files,
-    formats,
-    own_labels,
-    pack,
-    privacy,
-    publish,
-    views,
-)
+from data_tools import archive, check, cohorts, decide, files, gather, pack, privacy, publish, views
 from data_tools.archive import Archive
 from data_tools.check import Checked
 from data_tools.cohorts import OWN, PtbxlRow
 from data_tools.console import progress, say, shown
 from data_tools.decide import Decision
-from data_tools.hints import Hints
+from data_tools.job import Job
 from data_tools.labels import NO_CODE
 from data_tools.names import SPLITS, VIEWS
 from data_tools.own_labels import Labels
 from data_tools.pack import Packed
 from data_tools.pool import Run
 from data_tools.views import Stretches
-from data_tools.writers import CROP_BYTES
 
 _RECORDINGS_PER_TASK = 500
-
-
-@dataclass(frozen=True)
-class Job:
-    """What makes the content of a dataset."""
-
-    raw: Path
-    format: str
-    views: tuple[str, ...]  # empty: all that the archive can serve
-    cohorts: tuple[str, ...]  # empty: all there are
-    seed: int
-    resample: bool
-    shard_mb: int
-    ptbxl_metadata: Path | None
-    told: Hints  # what the files do not say
-    labels: Path | None  # of own recordings
-
-    @property
-    def crops_per_shard(self) -> int:
-        return max(1, self.shard_mb * 1_000_000 // CROP_BYTES)
-
-    def arguments(self) -> dict[str, Any]:
-        return {
-            "format": self.format,
-            "views": list(self.views),
-            "cohorts": list(self.cohorts),
-            "seed": self.seed,
-            "resample": self.resample,
-            "shard_mb": self.shard_mb,
-            "ptbxl_metadata": files.digest(self.ptbxl_metadata) if self.ptbxl_metadata else None,
-            "told": self.told.plain(),
-            "labels": privacy.digest(privacy.secret_of(self.raw), self.labels.read_bytes()) if self.labels else None,
-        }
 
 
 def make(job: Job, scratch: Path, run: Run) -> None:
     """Leaves the finished dataset in `scratch`/data."""
     files.remove_temporary(scratch)
-    found = _find(job, scratch)
+    found = gather.find(job, scratch)
     say(f"{found.root}: {len(found.recordings):,} recordings")
     if found.tables:
         say(f"  {len(found.tables):,} CSV files that hold no samples are left alone, such as {shown(found.tables[0])}")
     try:
-        job = _with_ptbxl_table(job, found)
-        labels = _labels(job, found)
+        job = gather.with_ptbxl_table(job, found)
+        labels = gather.labels_of(job, found)
         patients = cohorts.read_ptbxl_table(job.ptbxl_metadata) if job.ptbxl_metadata else {}
         checked = _check(job, found, scratch, run)
         del found  # of an archive of millions, every list counts
@@ -106,98 +58,6 @@ def make(job: Job, scratch: Path, run: Run) -> None:
     packed = _pack(job, decision.crops, scratch, run)
     _publish(job, scratch, decision, chosen, packed, counts, crops_in)
     _report(decision, scratch / "data")
-
-
-def _find(job: Job, scratch: Path) -> Archive:
-    """The archive as it was when the job began; recordings that came later are another job's."""
-    note = scratch / "job.json"
-    if note.exists():
-        saved = files.read_json(note)
-        if (
-            not isinstance(saved, dict)
-            or not {"begun", "archive"} <= set(saved)
-            or len(saved["archive"]) != len(Archive._fields) - 1
-        ):
-            raise ValueError(f"{note}: is damaged; remove {scratch}")
-        if saved["begun"] != begun(job):
-            raise ValueError(f"{scratch}: begun {_difference(saved['begun'], begun(job))}; remove it to start anew")
-        return Archive(str(job.raw), *saved["archive"])
-    found = archive.find(job.raw, _wanted(job), job.labels)
-    present = {archive.cohort_of(found.root, path).name for path in found.recordings}
-    missing = sorted(set(job.cohorts) - present)
-    if missing or not found.recordings:
-        of = f" of {', '.join(missing)}" if missing else ""
-        kinds = ", ".join(sorted(formats.SUFFIXES))
-        raise ValueError(f"{job.raw}: no recordings{of} there: no WFDB header (.hea), and none of {kinds}")
-    formats.check_installed(found.recordings)
-    files.write_json({"begun": begun(job), "archive": found[1:]}, note)
-    return found
-
-
-def begun(job: Job) -> dict[str, Any]:
-    """All that the first pass depends on."""
-    return {
-        "version": __version__,
-        "raw": str(job.raw),
-        "cohorts": list(_wanted(job)),
-        "told": job.told.plain(),
-        "resample": job.resample,
-    }
-
-
-def _wanted(job: Job) -> tuple[str, ...]:
-    """The cohorts to look for; empty: all."""
-    if job.cohorts or job.views != ("diagnosis",):
-        return job.cohorts
-    return (*cohorts.DIAGNOSIS, OWN.name) if job.labels else cohorts.DIAGNOSIS
-
-
-def _difference(before: Any, now: dict[str, Any]) -> str:
-    if not isinstance(before, dict) or before.get("version") != now["version"]:
-        return "by another version of leadwise"
-    names = {
-        "raw": "RAW",
-        "cohorts": "--cohorts",
-        "resample": "--resample",
-        "told": "flag for what the files do not say",
-    }
-    return f"with another {' and '.join(names[name] for name in names if before.get(name) != now[name])}"
-
-
-def _with_ptbxl_table(job: Job, found: Archive) -> Job:
-    """The one that was named, or the one that lies in the archive."""
-    of_ptbxl = any(archive.cohort_of(found.root, path).name == cohorts.PTBXL for path in found.recordings)
-    path = job.ptbxl_metadata
-    if path is not None and not of_ptbxl:
-        raise ValueError(f"--ptbxl-metadata {path}: there are no recordings of PTB-XL in {job.raw}")
-    if path is None and len(found.ptbxl_tables) > 1:
-        tables = ", ".join(found.ptbxl_tables)
-        raise ValueError(f"{job.raw}: several tables of PTB-XL; choose one with --ptbxl-metadata: {tables}")
-    if path is None and of_ptbxl and found.ptbxl_tables:
-        path = job.raw / found.ptbxl_tables[0]
-    if path is None and "identification" in job.views and (of_ptbxl or not job.labels):
-        raise ValueError(
-            "the view identification needs to know the patients of PTB-XL: "
-            f"give --ptbxl-metadata {cohorts.PTBXL_TABLE} (or of your own recordings --labels), or choose other --views"
-        )
-    return replace(job, ptbxl_metadata=path)
-
-
-def _labels(job: Job, found: Archive) -> Labels:
-    """Of own recordings, from the table that was named."""
-    if job.labels is None:
-        return Labels()
-    own = [path for path in found.recordings if archive.cohort_of(found.root, path) is OWN]
-    if not own:
-        raise ValueError(f"--labels {job.labels}: there are no recordings of your own in {job.raw}")
-    labels = own_labels.read(job.labels, own, privacy.secret_of(job.raw))
-    say(f"{job.labels}: {len(labels.of):,} of {len(own):,} recordings of your own are in it")
-    if labels.has_patients and len(labels.of) < len(own):
-        say("  of the others nobody knows the patient: each counts as one of its own")
-    if labels.unknown:
-        words = ", ".join(f"{shown(word)} ({count:,})" for word, count in labels.unknown.most_common(10))
-        say(f"  {sum(labels.unknown.values()):,} labels are none of the 26 classes: {words}")
-    return labels
 
 
 def _check(job: Job, found: Archive, scratch: Path, run: Run) -> Checked:

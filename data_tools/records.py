@@ -17,7 +17,7 @@ from data_tools.crops import LEADS, RATE
 from data_tools.folders import Folder
 from data_tools.formats import wfdb
 from data_tools.hints import NONE, Hints
-from data_tools.physical import check_rate
+from data_tools.physical import check_rate, check_size
 from data_tools.resample import to_rate
 
 _IN_ORDER = tuple(range(len(LEADS)))
@@ -122,7 +122,10 @@ def _twelve(microvolts: NDArray[np.int16], columns: tuple[int, ...], rate: float
     if columns != _IN_ORDER:
         signal = np.zeros((len(microvolts), len(LEADS)), np.int16)
         signal[:, columns] = microvolts
-    return to_rate(signal, rate, RATE) if rate != RATE else signal
+    if rate == RATE:
+        return signal
+    check_size(int(len(signal) * RATE / rate) * len(LEADS) * 8)
+    return to_rate(signal, rate, RATE)
 
 
 def read_stored(

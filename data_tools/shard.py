@@ -96,7 +96,7 @@ def _shard(arguments: argparse.Namespace) -> int:
         raise ValueError("--format zarr needs zarr: pip install 'leadwise[train]'")
     workers = arguments.workers or os.cpu_count() or 1
     with pool.opened(workers, arguments.cluster, ("data_tools.check", "data_tools.pack")) as run:
-        from data_tools.make import Job  # after the workers have begun, who import the same
+        from data_tools.job import Job  # after the workers have begun, who import the same
         from data_tools.unfinished import dataset
 
         job = Job(

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from data_tools import console, files
-from data_tools.make import Job, begun, make
+from data_tools.job import Job, begun
+from data_tools.make import make
 from data_tools.pool import Run
 
 _OURS = re.compile(r"lock|job\.json|checked|decided\.parquet|packed|data|zarr|(job\.json|decided\.parquet)\.\w+\.tmp")

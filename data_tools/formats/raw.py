@@ -11,7 +11,7 @@ from data_tools.hints import SIDECAR, Hints
 from data_tools.physical import LEAD, Leads, Refusal, check_size, lead_name, leads_among, microvolts_in, to_int16
 
 # How arrays of HDF5 and MATLAB files are described by what stands beside them.
-_RATE = ("rate", "fs", "sampling_rate", "sampling_frequency", "sample_rate", "curr_sample_rate")
+_RATE = ("fs", "sampling_rate", "sampling_frequency", "sample_rate", "curr_sample_rate")
 _UNIT = ("unit", "units")
 _LEADS = ("leads", "lead_names", "channels", "channel_names", "sig_name")
 _ABOUT = ("age", "sex")

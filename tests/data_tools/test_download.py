@@ -26,6 +26,7 @@ def published(tmp_path: Path) -> Path:
         write((root / name).parent, Path(name).name, noise(number))
     (root / f"{NAMES[1]}.mat").write_bytes((root / f"{NAMES[0]}.mat").read_bytes())
     (root / "training/georgia/g1/RECORDS").write_text("".join(f"{Path(name).name}\n" for name in NAMES))
+    (root / "RECORDS").write_text("training/georgia/g1/\n")
     (root / "training/empty file").touch()
     (root / "LICENSE.txt").write_text("CC BY 4.0")
     (root / "evaluation").mkdir()
@@ -59,12 +60,12 @@ def wanted(root: Path) -> dict[str, bytes]:
 def test_a_second_run_fetches_nothing(published: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving(published) as server:
-        assert "19 files whole; 19 fetched" in run(server.url, out)
+        assert "20 files whole; 20 fetched" in run(server.url, out)
         assert contents(out) == wanted(published)
         assert set(os.listdir(tmp_path)) == {"published", "out"}
         asked = len(server.requests)
-        assert asked == 20  # each once, and the list of them
-        assert "19 files whole; 0 fetched" in run(server.url, out)
+        assert asked == 21  # each once, and the list of them
+        assert "20 files whole; 0 fetched" in run(server.url, out)
         assert len(server.requests) == asked
 
 
@@ -95,7 +96,7 @@ def test_a_bad_server_is_outlasted(published: Path, tmp_path: Path) -> None:
     }
     out = tmp_path / "out"
     with serving(published, faults) as server:
-        assert "19 fetched" in run(server.url, out)
+        assert "20 fetched" in run(server.url, out)
         assert contents(out) == wanted(published)
         of_first = [wanted for name, wanted in server.requests if name == f"{NAMES[0]}.mat"]
         # Half of it, then half of the rest, then an error, then what is left: nothing twice.
@@ -192,7 +193,7 @@ def test_files_that_are_lost_do_not_stop_the_others(published: Path, tmp_path: P
         message = run(server.url, tmp_path / "out", code=1)
     assert f"{NAMES[5]}.mat: the server answers 404" in message
     assert f"{NAMES[6]}.mat: its bytes are not those of SHA256SUMS.txt, 3 times" in message
-    assert "error: 2 of 19 files are missing" in message
+    assert "error: 2 of 20 files are missing" in message
     assert len(list((tmp_path / "out").rglob("*.mat"))) == 6
 
 
@@ -201,7 +202,7 @@ def test_recordings_that_no_sum_is_known_of_are_missed(published: Path, tmp_path
     write_sums(published)
     with serving(published) as server:
         message = run(server.url, tmp_path / "out", code=1)
-    assert "RECORDS names 1 recordings that SHA256SUMS.txt lacks, such as training/georgia/g1/E77777.hea" in message
+    assert "RECORDS names 1 files that SHA256SUMS.txt lacks, such as training/georgia/g1/E77777.hea" in message
 
 
 def test_ptbxl_without_its_100_hz_half(tmp_path: Path) -> None:
@@ -249,7 +250,7 @@ def bucket(published: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_bucket_that_is_open_to_everybody(bucket: str, published: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert "19 fetched" in run(bucket, out)
+    assert "20 fetched" in run(bucket, out)
     assert contents(out) == wanted(published)
     os.truncate(out / f"{NAMES[3]}.mat", 1000)
     assert "1 fetched" in run(bucket, out)
