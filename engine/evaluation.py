@@ -33,7 +33,7 @@ def evaluate(
     """`model`: a run, or a folder of released weights; `leads` that it may see, none: those it was trained with.
 
     Raises ValueError where they do not go together. In float32, nothing masked, nothing random."""
-    folder = released.find(model, "--model")
+    folder = released.find(model, "--model ")
     described = released.describe(folder)
     if task == "diagnosis" and described.get("task") != task:
         raise ValueError(f"--model {model} was not fine-tuned for diagnosis: it has no head for it")

@@ -78,14 +78,14 @@ def load_encoder(folder: Path) -> tuple[Encoder, dict[str, Any]]:
 
 
 def find(path: Path, setting: str) -> Path:
-    """The folder itself, or that of a finished run."""
+    """The folder itself, or that of a finished run. `setting`: how it was given, as `--model `."""
     if (path / "model.safetensors").is_file():
         return path
     if (path / "model" / "model.safetensors").is_file():
         return path / "model"
     if (path / "checkpoints").is_dir():
-        raise ValueError(f"{setting} = {path} is a run that has not finished: --resume auto goes on with it")
-    raise ValueError(f"{setting} = {path} is no run with a model/, and no folder with a model.safetensors")
+        raise ValueError(f"{setting}{path} is a run that has not finished: --resume auto goes on with it")
+    raise ValueError(f"{setting}{path} is no run with a model/, and no folder with a model.safetensors")
 
 
 def describe(folder: Path) -> dict[str, Any]:

@@ -24,7 +24,9 @@ from engine.training.checkpoint import write_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", type=int, nargs="+", action="extend", required=True, choices=tuple(TABLES))
     parser.add_argument("--data", nargs="+", required=True, help="dataset folders, or addresses of an object store")
-    parser.add_argument("--size", default="base", help="a file of configs/paper (default: base, the paper's)")
+    parser.add_argument(
+        "--size", default="base", help="one of configs/paper, or a .yaml of yours (default: base, the paper's)"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True, help="what is done there is not done again")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help=", ".join(ROWS))
@@ -88,7 +90,8 @@ def _order(chosen: argparse.Namespace) -> Order:
         raise ValueError(f"--rows {' '.join(chosen.rows)}: no row of --table {' '.join(map(str, chosen.table))}")
     # Workers start elsewhere.
     data = tuple(path if "://" in path else str(Path(path).expanduser().resolve()) for path in chosen.data)
-    return Order(selection, chosen.size, data, str(chosen.out.expanduser().resolve()), os.getpid())
+    size = str(Path(chosen.size).resolve()) if chosen.size.endswith(".yaml") else chosen.size
+    return Order(selection, size, data, str(chosen.out.expanduser().resolve()), os.getpid())
 
 
 def _check(order: Order, cells: Cells, listed: list[Cell]) -> None:
@@ -102,16 +105,16 @@ def _check(order: Order, cells: Cells, listed: list[Cell]) -> None:
         views.append("pretrain")
     for view in views:
         open_dataset(order.data, view)
-    path, now = Path(order.out) / "paper.json", _folders(order.data)
+    path, now = Path(order.out) / "paper.json", _folders(order)
     before = json.loads(path.read_text())["data"] if path.is_file() else now
     if [folder["sha256"] for folder in before] != [folder["sha256"] for folder in now]:
         was = ", ".join(folder["path"] for folder in before)
         raise ValueError(f"--out {order.out} is of other data, {was}: take another --out")
 
 
-def _folders(data: tuple[str, ...]) -> list[dict[str, Any]]:
-    dataset = open_dataset(data, "diagnosis-test")
-    return [_described(path, folder) for path, folder in zip(data, dataset.folders, strict=True)]
+def _folders(order: Order) -> list[dict[str, Any]]:
+    dataset = open_dataset(order.data, f"{order.selection.tasks[0]}-valid")
+    return [_described(path, folder) for path, folder in zip(order.data, dataset.folders, strict=True)]
 
 
 def _described(path: str, folder: Folder) -> dict[str, Any]:
@@ -135,7 +138,7 @@ def _note(order: Order, workers: int) -> None:
             "workers": workers,
         }
     )
-    write_json(path, {"size": order.size, "data": _folders(order.data), "starts": starts})
+    write_json(path, {"size": order.size, "data": _folders(order), "starts": starts})
 
 
 def _line(cell: Cell, cells: Cells) -> str:

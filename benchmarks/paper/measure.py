@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.paper import sizes
 from benchmarks.paper.grid import Cell, Finetune, Pretrain
-from benchmarks.paper.worker import Order
+from benchmarks.paper.worker import Order, obey_parent
 from engine.config.finetuning import FinetuneConfig
 from engine.config.pretraining import PretrainConfig
 from engine.training import ranks
@@ -45,6 +45,7 @@ class _Counting(Stopping):
 
 def main() -> None:
     order = Order.read(sys.argv[1])
+    obey_parent(order.parent)
     together = ranks.start()
     listed = order.selection.cells()
     found: dict[str, Any] = {}

@@ -41,12 +41,13 @@ def read(name: str) -> Size:
 def config(cell: Cell, size: Size, data: tuple[str, ...], cells: Path) -> PretrainConfig | FinetuneConfig:
     """`cells`: the folder that the run's folder stands in, and that of its pre-training."""
     given: list[Mapping[str, Any]] = []
+    of_all = {"data": {"path": list(data)}}  # a size may train on others
     of_cell: dict[str, Any] = {
-        "data": {"path": list(data), "leads": list(LEAD_SETS[cell.leads])},
+        "data": {"leads": list(LEAD_SETS[cell.leads])},
         "run": {"dir": str(cells / cell.name), "seed": cell.seed},
     }
     if isinstance(cell, Pretrain):
-        given = [size.pretrain, of_cell]
+        given = [of_all, size.pretrain, of_cell]
         return load(PretrainConfig, _CONFIGS / "pretrain" / f"{cell.row}.yaml", list(_flat(given)))
     if cell.needs is None:
         of_model = {name: value for name, value in size.pretrain.get("model", {}).items() if name in _OF_MODEL}
@@ -54,7 +55,7 @@ def config(cell: Cell, size: Size, data: tuple[str, ...], cells: Path) -> Pretra
     else:
         of_cell["model"] = {"from": str(cells / cell.needs.name)}
     of_task = size.diagnosis if cell.task == "diagnosis" else size.identification
-    given = [size.finetune, of_task, of_cell]
+    given = [of_all, size.finetune, of_task, of_cell]
     return load(FinetuneConfig, _CONFIGS / "finetune" / f"{cell.task}.yaml", list(_flat(given)))
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import torch
+
 from benchmarks.paper import sizes
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import Cell, Pretrain, Selection
@@ -55,7 +57,7 @@ class Order:
 def main() -> NoReturn:
     order = Order.read(sys.argv[1])
     try:
-        _obey_parent(order.parent)
+        obey_parent(order.parent)
         code = _work(order, ranks.start())
     except SystemExit as stopped:
         code = int(stopped.code or 0)
@@ -67,7 +69,7 @@ def main() -> NoReturn:
     os._exit(code)  # torch's own exit may wait
 
 
-def _obey_parent(parent: int) -> None:
+def obey_parent(parent: int) -> None:
     """It is stopped by its parent's signal, or by its death."""
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, _stop)
@@ -122,6 +124,8 @@ def _one(cell: Cell, cells: Cells, size: sizes.Size, data: tuple[str, ...], toge
         traceback.print_exc()
         return _DAMAGED
     finally:
+        if together.device.type == "cuda":
+            torch.compiler.reset()  # it compiles one function for so many models, and no more
         gc.collect()
         gc.freeze()  # DeepSpeed collects a hundred times at the start of each run: only what is new
     if code == 0:

@@ -160,6 +160,6 @@ def _encoder(config: FinetuneConfig) -> tuple[Recipe, Sizes, Path | None]:
     model = config.model
     if model.fresh:
         return model.recipe or "paper", sizes_of(model.size or "base", model.sizes), None
-    folder = released.find(Path(model.from_).expanduser(), "model.from")
+    folder = released.find(Path(model.from_).expanduser(), "model.from = ")
     described = released.describe(folder)
     return described["recipe"], Sizes(**described["sizes"]), folder

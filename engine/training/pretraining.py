@@ -45,7 +45,7 @@ class Pretraining(Job):
             return learner, {}, ""
         fresh = released.load_into(
             learner,
-            released.find(Path(config.model.from_).expanduser(), "model.from"),
+            released.find(Path(config.model.from_).expanduser(), "model.from = "),
             config.model.recipe,
             config.sizes,
         )

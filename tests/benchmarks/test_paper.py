@@ -19,7 +19,7 @@ import torch
 import yaml
 
 from benchmarks.paper import command as paper
-from benchmarks.paper import pages, sizes, tables, worker
+from benchmarks.paper import pages, queue, sizes, tables, worker
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import FRESH, TABLES, Cell, Finetune, Pretrain, Selection
 from benchmarks.paper.tables import Figure
@@ -379,6 +379,18 @@ def test_other_settings_are_an_error(mini: Path) -> None:
     mini.write_text(MINI.replace("updates: 6", "updates: 7"))
     with pytest.raises(ValueError, match=r"train.updates = 7 \(was 6\); take another --out"):
         cells.check(cell, sizes.config(cell, sizes.read(str(mini)), ("somewhere",), cells.folder))
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, ["0", "1"]), ("3,GPU-7f", ["3", "GPU-7f"])])
+def test_the_devices_that_may_be_used(monkeypatch: pytest.MonkeyPatch, given: str | None, expected: list[str]) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert queue.devices() == expected
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert queue.devices() == []
 
 
 # --- the command

@@ -1,11 +1,14 @@
 """The training forward of every system and recipe is one static graph."""
 
+from typing import Literal
+
 import pytest
 import torch
 
 from engine.learner import Draws, Learner
 from engine.methods import SYSTEMS
 from engine.model.sizes import NO_DROPOUT, SIZES, Recipe
+from engine.tuner import Tuner
 from tests.engine import draws
 
 RECIPES: tuple[Recipe, ...] = ("paper", "reference")
@@ -58,6 +61,27 @@ def test_no_step_compiles_anew(recipe: Recipe) -> None:
     assert graphs == 1
 
 
+def tuning(task: Literal["diagnosis", "identification"]) -> tuple[Tuner, torch.Tensor, torch.Tensor]:
+    """A tuner, segments, and their targets."""
+    targets = (draws.batch(2)[:, 0, 0, :6] > 0).float() if task == "diagnosis" else torch.tensor([5, 0])
+    return Tuner(task, 6, SIZES["tiny"], drop=NO_DROPOUT), draws.batch(2)[:, 0], targets
+
+
+@pytest.mark.parametrize("task", ["diagnosis", "identification"])
+def test_fine_tuning_is_one_graph_too(task: Literal["diagnosis", "identification"]) -> None:
+    tuner, signal, targets = tuning(task)
+    compiled = torch.compile(tuner, fullgraph=True, backend="aot_eager")
+    gradients = []
+    for forward in (tuner, compiled):
+        tuner.zero_grad()
+        forward(signal, targets).total.backward()
+        gradients.append([p.grad for p in tuner.parameters() if p.grad is not None])
+    assert len(gradients[0]) > 20
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-5)
+    with torch.no_grad():  # as it validates
+        torch.testing.assert_close(compiled(signal).outputs, tuner(signal).outputs)
+
+
 @pytest.mark.slow
 def test_inductor() -> None:
     """As it trains; without dropout, and with given noise, equal to eager."""
@@ -93,6 +117,23 @@ def test_the_host_never_waits_for_the_gpu(name: str, compiled: bool) -> None:
     torch.cuda.set_sync_debug_mode("error")
     try:
         total = forward(*arguments, *more).total
+        total.backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(total.cpu(), on_cpu, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("task", ["diagnosis", "identification"])
+def test_the_host_never_waits_in_fine_tuning(task: Literal["diagnosis", "identification"]) -> None:
+    tuner, signal, targets = tuning(task)
+    on_cpu = tuner(signal, targets).total
+    compiled = torch.compile(tuner.cuda(), fullgraph=True)
+    inputs = signal.cuda(), targets.cuda()
+    compiled(*inputs).total.backward()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        total = compiled(*inputs).total
         total.backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
