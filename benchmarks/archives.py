@@ -28,7 +28,7 @@ def make(root: Path, count: int, source: Path | None) -> None:
 def _read(source: Path) -> list[NDArray[np.int16]]:
     """The whole 10 s recordings of an archive."""
     found = []
-    for header in find(source, ()).headers:
+    for header in find(source, ()).recordings:
         try:
             signal = records.read(str(source), header).signal
         except ValueError:

@@ -260,7 +260,7 @@ def _sample(seed: int) -> NDArray[np.int16]:
 
 def _real(source: Path) -> list[NDArray[np.int16]]:
     found = []
-    for header in find(source, ()).headers:
+    for header in find(source, ()).recordings:
         try:
             recording = records.read(str(source), header)
         except ValueError:

@@ -81,7 +81,7 @@ def _fresh_archive(work: Path, recordings: int, source: Path | None) -> None:
 def _parts(work: Path) -> dict[str, float]:
     """Where the time of one recording goes, in us: each step alone, over the same recordings, all in the page cache."""
     root = str(work / "raw")
-    names = find(work / "raw", ()).headers[:_PARTS_RECORDINGS]
+    names = find(work / "raw", ()).recordings[:_PARTS_RECORDINGS]
     texts = [(work / "raw" / name).read_text() for name in names]
     recordings = [records.read(root, name) for name in names]
     writer = writers.TarWriter(str(work / "parts"))

@@ -1,4 +1,6 @@
-"""What is in a folder of recordings: its headers, each with its cohort, and files that no header goes with."""
+"""What is in a folder of recordings: WFDB headers, each with its cohort, files of other formats, and strays.
+
+In a public cohort's folder and under its names only WFDB is read: so are they published."""
 
 import os
 import re
@@ -7,23 +9,28 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from data_tools import cohorts
-from data_tools.cohorts import Cohort
+from data_tools import cohorts, formats
+from data_tools.cohorts import OWN, Cohort
+from data_tools.folders import Folder
+from data_tools.formats import csv
 
-_SIGNAL_SUFFIXES = {".mat", ".dat", ".h5", ".hdf5", ".edf", ".bdf", ".dcm"}
+_SIGNAL_SUFFIXES = {".dat", *formats.SUFFIXES} - {".csv", ".npy"}
 
 
 class Archive(NamedTuple):
     root: str
-    headers: list[str]  # relative to root, sorted
+    recordings: list[str]  # headers, and files of other formats; relative to root, sorted
     strays: list[str]  # signal files without a header of their own name; some header may still name them
     links: list[str]  # to folders outside, which are not followed
     ptbxl_tables: list[str]
+    tables: list[str]  # other CSV files that hold no samples
 
 
-def find(root: Path, wanted: tuple[str, ...]) -> Archive:
+def find(root: Path, wanted: tuple[str, ...], except_for: Path | None = None) -> Archive:
     """Walks `root`, following no link to a folder, for recordings of the cohorts `wanted` (all, if empty)."""
-    headers: list[str] = []
+    left_out = os.path.abspath(except_for) if except_for else None
+    recordings: list[str] = []
+    others: list[str] = []
     strays: list[str] = []
     links: list[str] = []
     tables: list[str] = []
@@ -33,15 +40,30 @@ def find(root: Path, wanted: tuple[str, ...]) -> Archive:
         for name in names:
             stem, suffix = os.path.splitext(name)
             if suffix == ".hea":
-                headers.append(f"{folder}{name}")
-            elif suffix.lower() in _SIGNAL_SUFFIXES and f"{stem}.hea" not in present:
-                strays.append(f"{folder}{name}")
+                recordings.append(f"{folder}{name}")
             elif name == cohorts.PTBXL_TABLE:
                 tables.append(f"{folder}{name}")
+            elif f"{stem}.hea" in present or f"{root}/{folder}{name}" == left_out:
+                continue
+            elif suffix.lower() in formats.SUFFIXES and cohort_of(str(root), f"{folder}{name}") is OWN:
+                is_table = suffix.lower() == ".csv" and not _holds_samples(root, folder, name)
+                (others if is_table else recordings).append(f"{folder}{name}")
+            elif suffix.lower() in _SIGNAL_SUFFIXES:
+                strays.append(f"{folder}{name}")
     if wanted:
-        headers = [path for path in headers if cohort_of(str(root), path).name in wanted]
+        recordings = [path for path in recordings if cohort_of(str(root), path).name in wanted]
         strays = [path for path in strays if cohort_of(str(root), path).name in wanted]
-    return Archive(str(root), sorted(headers), sorted(strays), sorted(links), sorted(tables))
+    return Archive(str(root), *map(sorted, (recordings, strays, links, tables, others)))
+
+
+def _holds_samples(root: Path, folder: str, name: str) -> bool:
+    """Of a CSV file; one that cannot be read is left to whoever reads it."""
+    try:
+        descriptor = Folder(str(root), f"{root}/{folder}".rstrip("/")).open(name)
+    except (OSError, ValueError):
+        return True
+    with os.fdopen(descriptor, "rb") as file:
+        return csv.is_recording(file.read(csv.BEGINNING))
 
 
 def _leads_outside(root: Path, folder: Path) -> bool:

@@ -17,6 +17,7 @@ from data_tools import archive, headers, privacy, records
 from data_tools.cohorts import OWN, Cohort, record_name
 from data_tools.crops import SEGMENT, cut
 from data_tools.files import read_table, write_table
+from data_tools.hints import Hints
 from data_tools.labels import NO_CODE, read_dx
 
 
@@ -68,7 +69,8 @@ class Task(NamedTuple):
     root: str
     secret: bytes | None  # None: no recording is private
     resample: bool
-    headers: list[str]
+    told: Hints
+    recordings: list[str]
     out: Path
 
 
@@ -85,7 +87,7 @@ def run(task: Task) -> None:
     rows: list[Row] = []
     counts: Counter[str] = Counter()
     named: set[str] = set()
-    for header in task.headers:
+    for header in task.recordings:
         rows += _check(task, header, counts, named)
     notes = {"counts": json.dumps(counts), "named": json.dumps(sorted(named))}
     write_table(to_table(rows).replace_schema_metadata(notes), task.out)
@@ -114,7 +116,7 @@ def public_name(root: str, secret: bytes | None, path: str) -> str:
     if archive.cohort_of(root, path) is not OWN:
         return record_name(os.path.splitext(os.path.basename(path))[0])
     assert secret is not None
-    return privacy.pseudonym(secret, path.removesuffix(".hea"))
+    return privacy.record_name(secret, path)
 
 
 def unread(root: str, secret: bytes | None, path: str, reason: str) -> Row:
@@ -126,12 +128,12 @@ def _check(task: Task, header: str, counts: Counter[str], named: set[str]) -> li
     cohort = archive.cohort_of(task.root, header)
     name = public_name(task.root, task.secret, header)
     try:
-        recording = records.read(task.root, header, cohort.wrong_gain, task.resample)
+        recording = records.read(task.root, header, cohort.wrong_gain, task.resample, task.told)
     except ValueError as error:
-        named.update(_other_names(header, records.names(task.root, header)))
+        named.update(other_names(header, records.names(task.root, header)))
         reason, _, detail = str(error).partition(": ")
         return [Row(os.fsencode(header), name, cohort.name, reason=reason, detail=detail or None)]
-    named.update(_other_names(header, recording.names))
+    named.update(other_names(header, recording.names))
     _count(recording, cohort, counts)
     age = headers.age(recording.comments.get("age"))
     row = Row(
@@ -168,12 +170,16 @@ def _count(recording: records.Recording, cohort: Cohort, counts: Counter[str]) -
     counts[f"labelled/{cohort.name}"] += cohort.labelled
     counts[f"with a class/{cohort.name}"] += bool(found.classes)
     counts[f"gain corrected/{cohort.name}"] += recording.gain_corrected
+    for what in recording.hinted:
+        counts[f"not in its file/{what}"] += 1
     counts["repeated codes"] += found.repeated
     for code in found.other:  # of a private recording, digits may be anything
         counts[f"codes without a class/{code if cohort is not OWN else NO_CODE}"] += 1
 
 
-def _other_names(header: str, named: Sequence[str]) -> list[str]:
+def other_names(header: str, named: Sequence[str]) -> list[str]:
     """Signal files of another name than the header's are no strays; segments are no recordings of their own."""
+    if not header.endswith(".hea"):
+        return []
     folder, _, stem = header.removesuffix(".hea").rpartition("/")
     return [os.path.join(folder, name) for name in named if name.endswith(".hea") or name.rpartition(".")[0] != stem]

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from data_tools import cohorts, splits
-from data_tools.cohorts import PtbxlRow
+from data_tools.cohorts import OWN, PtbxlRow
 from data_tools.crops import RATE
 from data_tools.names import SPLITS
+from data_tools.own_labels import Labels
 from data_tools.splits import Recordings
 
 
@@ -23,9 +24,9 @@ class Decision:
     pairs: dict[str, tuple[str, str]]  # patient -> the records of gallery and probe
 
 
-def decide(rows: pa.Table, named: set[str], patients: Mapping[str, PtbxlRow], seed: int) -> Decision:
+def decide(rows: pa.Table, named: set[str], patients: Mapping[str, PtbxlRow], labels: Labels, seed: int) -> Decision:
     """`rows` of check.Row, each recording's together; `named`: headers among these are parts of other recordings."""
-    rows = _with_persons(rows, patients)
+    rows = _with_labels(_with_persons(rows, patients), labels)
     starts = rows["start"].fill_null(0).to_numpy()
     first = np.flatnonzero(starts == 0)  # row of each recording: its first crop, or its refusal
     recording = np.repeat(np.arange(len(first)), np.diff(first, append=len(rows)))  # of each row
@@ -35,7 +36,8 @@ def decide(rows: pa.Table, named: set[str], patients: Mapping[str, PtbxlRow], se
     rows, kept = _without_superfluous(rows, first, found, kept, named)
 
     group = splits.groups(found)
-    chosen = splits.pairs(found, group, kept, seed)
+    own = kept & pc.equal(rows["cohort"], OWN.name).to_numpy()[first]
+    chosen = splits.limited(splits.pairs(found, group, kept, seed), own, group, seed)
     identified = [index for pair in chosen.values() for index in pair]
     split = splits.assign(found, group, kept, identified, seed)[recording]
     lots = splits.draws(seed, "order", found.names)[recording]
@@ -81,6 +83,23 @@ def _with_persons(rows: pa.Table, patients: Mapping[str, PtbxlRow]) -> pa.Table:
     )
 
 
+def _with_labels(rows: pa.Table, labels: Labels) -> pa.Table:
+    """Own recordings' classes and patients; and `diagnosis` and `identification`: may it stand in these views?"""
+    diagnosis = pc.is_in(rows["cohort"], pa.array(cohorts.DIAGNOSIS))
+    identification = pc.equal(rows["cohort"], cohorts.PTBXL)
+    if labels.of:
+        own = pc.if_else(pc.equal(rows["cohort"], OWN.name), rows["record"], None).to_pylist()
+        found = [labels.of.get(name) if name is not None else None for name in own]
+        patients = pa.array([labelled and labelled.patient for labelled in found], pa.string())
+        rows = _with(rows, "patient", pc.coalesce(rows["patient"], patients))
+        identification = pc.or_(identification, pc.is_valid(patients))
+    if labels.has_classes:
+        classes = pa.array([labelled and labelled.classes for labelled in found], pa.uint32())
+        rows = _with(rows, "classes", pc.coalesce(classes, rows["classes"]))
+        diagnosis = pc.or_(diagnosis, pc.is_valid(classes))
+    return rows.append_column("diagnosis", diagnosis).append_column("identification", identification)
+
+
 def _with(rows: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(name), name, column)
 
@@ -92,15 +111,15 @@ def _recordings(
     hashes = np.frombuffer(contents.buffers()[1] or b"", "<u8").reshape(-1, 2)[contents.offset :, 0]
     usable = pc.list_flatten(rows["lead_mask"]).to_numpy() != 0
     owner = recording[pc.list_parent_indices(rows["content"]).to_numpy()]
-    of_recording = rows.select(["record", "patient", "cohort"]).take(first)
+    of_recording = rows.select(["record", "patient", "diagnosis", "identification"]).take(first)
     return Recordings(
         names=of_recording["record"].combine_chunks(),
         patients=of_recording["patient"].to_pylist(),
         contents=hashes[: len(owner)][usable],
         owner=owner[usable],
         crops=np.bincount(recording, good, len(first)).astype(np.int64),
-        diagnosis=pc.is_in(of_recording["cohort"], pa.array(cohorts.DIAGNOSIS)).to_numpy(),
-        identification=pc.equal(of_recording["cohort"], cohorts.PTBXL).to_numpy(),
+        diagnosis=of_recording["diagnosis"].to_numpy(),
+        identification=of_recording["identification"].to_numpy(),
     )
 
 

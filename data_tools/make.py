@@ -7,155 +7,81 @@ import os
 import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from data_tools import __version__, archive, check, cohorts, decide, files, pack, privacy, publish, views
+from data_tools import archive, check, cohorts, decide, files, gather, pack, privacy, publish, views
 from data_tools.archive import Archive
 from data_tools.check import Checked
 from data_tools.cohorts import OWN, PtbxlRow
 from data_tools.console import progress, say, shown
 from data_tools.decide import Decision
+from data_tools.job import Job
+from data_tools.labels import NO_CODE
 from data_tools.names import SPLITS, VIEWS
+from data_tools.own_labels import Labels
 from data_tools.pack import Packed
 from data_tools.pool import Run
 from data_tools.views import Stretches
-from data_tools.writers import CROP_BYTES
 
-_HEADERS_PER_TASK = 500
-
-
-@dataclass(frozen=True)
-class Job:
-    """What makes the content of a dataset."""
-
-    raw: Path
-    format: str
-    views: tuple[str, ...]  # empty: all that the archive can serve
-    cohorts: tuple[str, ...]  # empty: all there are
-    seed: int
-    resample: bool
-    shard_mb: int
-    ptbxl_metadata: Path | None
-
-    @property
-    def crops_per_shard(self) -> int:
-        return max(1, self.shard_mb * 1_000_000 // CROP_BYTES)
-
-    def arguments(self) -> dict[str, Any]:
-        return {
-            "format": self.format,
-            "views": list(self.views),
-            "cohorts": list(self.cohorts),
-            "seed": self.seed,
-            "resample": self.resample,
-            "shard_mb": self.shard_mb,
-            "ptbxl_metadata": files.digest(self.ptbxl_metadata) if self.ptbxl_metadata else None,
-        }
+_RECORDINGS_PER_TASK = 500
 
 
 def make(job: Job, scratch: Path, run: Run) -> None:
     """Leaves the finished dataset in `scratch`/data."""
     files.remove_temporary(scratch)
-    found = _find(job, scratch)
-    say(f"{found.root}: {len(found.headers):,} recordings")
+    found = gather.find(job, scratch)
+    say(f"{found.root}: {len(found.recordings):,} recordings")
+    if found.tables:
+        say(f"  {len(found.tables):,} CSV files that hold no samples are left alone, such as {shown(found.tables[0])}")
     try:
-        job = _with_ptbxl_table(job, found)
+        job = gather.with_ptbxl_table(job, found)
+        labels = gather.labels_of(job, found)
         patients = cohorts.read_ptbxl_table(job.ptbxl_metadata) if job.ptbxl_metadata else {}
         checked = _check(job, found, scratch, run)
         del found  # of an archive of millions, every list counts
-        job, decision, chosen = _decide(job, checked, patients)
+        job, decision, chosen = _decide(job, checked, patients, labels)
     except ValueError:  # once the archive is mended, it is to be read again
         shutil.rmtree(scratch / "checked", ignore_errors=True)
         (scratch / "job.json").unlink()
         raise
     crops_in, counts = len(checked.rows), checked.counts
+    if labels.has_classes:
+        counts[f"labelled/{OWN.name}"] = len(labels.of)
+        counts[f"with a class/{OWN.name}"] = sum(bool(labelled.classes) for labelled in labels.of.values())
+        counts[f"codes without a class/{NO_CODE}"] += sum(labels.unknown.values())
     del checked
     packed = _pack(job, decision.crops, scratch, run)
     _publish(job, scratch, decision, chosen, packed, counts, crops_in)
     _report(decision, scratch / "data")
 
 
-def _find(job: Job, scratch: Path) -> Archive:
-    """The archive as it was when the job began; recordings that came later are another job's."""
-    note = scratch / "job.json"
-    if note.exists():
-        saved = files.read_json(note)
-        if not isinstance(saved, dict) or not {"begun", "archive"} <= set(saved):
-            raise ValueError(f"{note}: is damaged; remove {scratch}")
-        if saved["begun"] != begun(job):
-            raise ValueError(f"{scratch}: begun {_difference(saved['begun'], begun(job))}; remove it to start anew")
-        return Archive(str(job.raw), *saved["archive"])
-    found = archive.find(job.raw, job.cohorts or (cohorts.DIAGNOSIS if job.views == ("diagnosis",) else ()))
-    present = {archive.cohort_of(found.root, path).name for path in found.headers}
-    missing = sorted(set(job.cohorts) - present)
-    if missing or not found.headers:
-        of = f" of {', '.join(missing)}" if missing else ""
-        raise ValueError(f"{job.raw}: no recordings{of} there: no WFDB header (.hea)")
-    files.write_json({"begun": begun(job), "archive": found[1:]}, note)
-    return found
-
-
-def begun(job: Job) -> dict[str, Any]:
-    """All that the first pass depends on."""
-    narrowed = job.views == ("diagnosis",) and not job.cohorts
-    return {
-        "version": __version__,
-        "raw": str(job.raw),
-        "cohorts": list(cohorts.DIAGNOSIS if narrowed else job.cohorts),
-        "resample": job.resample,
-    }
-
-
-def _difference(before: Any, now: dict[str, Any]) -> str:
-    if not isinstance(before, dict) or before.get("version") != now["version"]:
-        return "by another version of leadwise"
-    names = {"raw": "RAW", "cohorts": "--cohorts", "resample": "--resample"}
-    return f"with another {' and '.join(names[name] for name in names if before.get(name) != now[name])}"
-
-
-def _with_ptbxl_table(job: Job, found: Archive) -> Job:
-    """The one that was named, or the one that lies in the archive."""
-    of_ptbxl = any(archive.cohort_of(found.root, path).name == cohorts.PTBXL for path in found.headers)
-    path = job.ptbxl_metadata
-    if path is not None and not of_ptbxl:
-        raise ValueError(f"--ptbxl-metadata {path}: there are no recordings of PTB-XL in {job.raw}")
-    if path is None and len(found.ptbxl_tables) > 1:
-        tables = ", ".join(found.ptbxl_tables)
-        raise ValueError(f"{job.raw}: several tables of PTB-XL; choose one with --ptbxl-metadata: {tables}")
-    if path is None and of_ptbxl and found.ptbxl_tables:
-        path = job.raw / found.ptbxl_tables[0]
-    if path is None and "identification" in job.views:
-        raise ValueError(
-            "the view identification needs to know the patients of PTB-XL: "
-            f"give --ptbxl-metadata {cohorts.PTBXL_TABLE}, or choose other --views"
-        )
-    return replace(job, ptbxl_metadata=path)
-
-
 def _check(job: Job, found: Archive, scratch: Path, run: Run) -> Checked:
     """Everything that is known of the whole archive."""
     others = (*found.strays, *found.links)
-    private = any(archive.cohort_of(found.root, path) is OWN for path in (*found.headers, *others))
+    private = any(archive.cohort_of(found.root, path) is OWN for path in (*found.recordings, *others))
     secret = privacy.secret_of(job.raw) if private else None
     tasks = [
         check.Task(
             root=found.root,
             secret=secret,
             resample=job.resample,
-            headers=found.headers[first : first + _HEADERS_PER_TASK],
-            out=scratch / "checked" / f"{first // _HEADERS_PER_TASK:06d}.parquet",
+            told=job.told,
+            recordings=found.recordings[first : first + _RECORDINGS_PER_TASK],
+            out=scratch / "checked" / f"{first // _RECORDINGS_PER_TASK:06d}.parquet",
         )
-        for first in range(0, len(found.headers), _HEADERS_PER_TASK)
+        for first in range(0, len(found.recordings), _RECORDINGS_PER_TASK)
     ]
     for _ in progress(run(check.run, tasks), len(tasks), "checking"):
         pass
     checked = check.read([task.out for task in tasks])
+    named = pa.array([os.fsencode(name) for name in sorted(checked.named) if not name.endswith(".hea")], pa.binary())
+    of_another = pc.is_in(checked.rows["header"], named)  # a header's signal file, under another name than its own
+    checked = checked._replace(rows=checked.rows.filter(pc.invert(of_another)))
     strays = [path for path in found.strays if path not in checked.named]
     unread = [check.unread(found.root, secret, path, "no header goes with this file") for path in strays]
     link = "a link to a folder outside, which is not followed"
@@ -167,9 +93,16 @@ def _check(job: Job, found: Archive, scratch: Path, run: Run) -> Checked:
 
 def _check_usable(job: Job, checked: Checked) -> None:
     if not checked.rows["reason"].null_count:
+        resample = " (--resample brings them to 500 Hz)"
         reasons = Counter(checked.rows["reason"].to_pylist()).most_common(3)
-        found = "; ".join(f"{count} x {reason}" for reason, count in reasons)
+        found = "; ".join(
+            f"{count} x {reason}{resample if reason == 'not sampled at 500 Hz' and not job.resample else ''}"
+            for reason, count in reasons
+        )
         raise ValueError(f"{job.raw}: nothing to keep, every recording is refused: {found}")
+    for name in job.told.given():
+        if not checked.counts[f"not in its file/{name}"]:
+            raise ValueError(f"--{name} has no effect: every recording that can be read says it itself")
     for name in cohorts.NAMES:
         labelled = checked.counts[f"labelled/{name}"]
         if labelled and not checked.counts[f"with a class/{name}"]:
@@ -179,10 +112,12 @@ def _check_usable(job: Job, checked: Checked) -> None:
             )
 
 
-def _decide(job: Job, checked: Checked, patients: dict[str, PtbxlRow]) -> tuple[Job, Decision, dict[str, Stretches]]:
+def _decide(
+    job: Job, checked: Checked, patients: dict[str, PtbxlRow], labels: Labels
+) -> tuple[Job, Decision, dict[str, Stretches]]:
     """Of views that were not asked for by name, those that would be empty are left out."""
-    decision = decide.decide(checked.rows, checked.named, patients, job.seed)
-    wanted = job.views or _possible_views(checked.rows, patients)
+    decision = decide.decide(checked.rows, checked.named, patients, labels, job.seed)
+    wanted = job.views or _possible_views(checked.rows, patients, labels)
     chosen = views.choose(decision.crops, decision.pairs, job.seed, wanted)
     empty = {name for name, stretches in chosen.items() if not len(stretches.crop)}
     lost = tuple(task for task in wanted if empty.intersection(VIEWS[task]) - {"pretrain-valid"})
@@ -197,15 +132,17 @@ def _decide(job: Job, checked: Checked, patients: dict[str, PtbxlRow]) -> tuple[
     return replace(job, views=tuple(task for task in wanted if task not in lost)), decision, chosen
 
 
-def _possible_views(rows: pa.Table, patients: dict[str, PtbxlRow]) -> tuple[str, ...]:
+def _possible_views(rows: pa.Table, patients: dict[str, PtbxlRow], labels: Labels) -> tuple[str, ...]:
     present = set(rows["cohort"].unique().to_pylist())
     wanted = ["pretrain"]
-    if present & set(cohorts.DIAGNOSIS):
+    if present & set(cohorts.DIAGNOSIS) or labels.has_classes:
         wanted.append("diagnosis")
     if patients:
         wanted.append("identification")
     elif cohorts.PTBXL in present:
         say(f"left out: the views of identification; they need --ptbxl-metadata {cohorts.PTBXL_TABLE}")
+    elif labels.has_patients:
+        wanted.append("identification")
     return tuple(wanted)
 
 
@@ -221,6 +158,7 @@ def _pack(job: Job, crops: pa.Table, scratch: Path, run: Run) -> list[Packed]:
         pack.Task(
             root=str(job.raw),
             resample=job.resample,
+            told=job.told,
             crops=decided,
             row_group=place,
             data=scratch / "data",

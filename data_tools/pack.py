@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from data_tools import archive, files, records
 from data_tools.crops import LEADS, RATE, cleaned
+from data_tools.hints import Hints
 from data_tools.labels import class_names
 from data_tools.writers import TarWriter, Writer, ZarrWriter
 
@@ -17,6 +18,7 @@ from data_tools.writers import TarWriter, Writer, ZarrWriter
 class Task(NamedTuple):
     root: str
     resample: bool
+    told: Hints
     crops: Path  # decide.Decision's, a row group a shard
     row_group: int
     data: Path  # the dataset's folder
@@ -93,7 +95,7 @@ class _Reader:
             return records.read_stored(self._task.root, header, stored, start, samples)
         if self._recording is None or self._last != crop["header"]:
             wrong_gain = archive.cohort_of(self._task.root, header).wrong_gain
-            self._recording = records.read(self._task.root, header, wrong_gain, self._task.resample)
+            self._recording = records.read(self._task.root, header, wrong_gain, self._task.resample, self._task.told)
             self._last = crop["header"]
         return self._recording.signal[start : start + samples], self._recording.stamp
 

@@ -31,9 +31,24 @@ def secret_of(raw: Path) -> bytes:
     return secret
 
 
+def known_secret(raw: Path) -> bytes | None:
+    """The one that an earlier dataset was made with, if any."""
+    return secret_of(raw) if raw.with_name(f"{raw.name}.secret").exists() else None
+
+
 def pseudonym(secret: bytes, name: str) -> str:
     """16 characters, always the same for the same secret and name."""
     return blake2b(name.encode("utf-8", "surrogateescape"), key=secret, digest_size=8).hexdigest()
+
+
+def record_name(secret: bytes, path: str) -> str:
+    """What a dataset calls the recording of `path`, relative to the archive; a WFDB record goes without its suffix."""
+    return pseudonym(secret, path.removesuffix(".hea"))
+
+
+def digest(secret: bytes, data: bytes) -> str:
+    """Of a table of patients: nobody can try out names on it."""
+    return blake2b(data, key=secret, digest_size=32).hexdigest()
 
 
 def private_age(age: int | None) -> int | None:

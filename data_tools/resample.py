@@ -24,7 +24,11 @@ def to_rate(signal: NDArray[np.int16], rate: float, target: int) -> NDArray[np.i
     smooth = np.rint(resample_poly(filled, up, down, axis=0, window=low_pass, padtype="line"))
     out: NDArray[np.int16] = np.clip(smooth, INVALID + 1, -INVALID - 1).astype(np.int16)
     reach = _HALF_LENGTH * max(1.0, target / rate) + 1
-    for row, lead in zip(*np.nonzero(invalid), strict=True):
-        centre = float(row * ratio)
-        out[max(0, int(centre - reach)) : int(centre + reach) + 1, lead] = INVALID
+    row, lead = np.nonzero(invalid)
+    if len(row):
+        centre = row * up / down
+        opened = np.zeros((len(out) + 1, signal.shape[1]), np.int32)  # +1 where a reach begins, -1 behind it
+        np.add.at(opened, (np.maximum(0, centre - reach).astype(int).clip(max=len(out)), lead), 1)
+        np.add.at(opened, ((centre + reach).astype(int).clip(max=len(out) - 1) + 1, lead), -1)
+        out[opened.cumsum(0)[:-1] > 0] = INVALID
     return out

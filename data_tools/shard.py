@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from data_tools import cohorts, console, pool
+from data_tools import cohorts, console, hints, pool
 from data_tools.names import VIEWS
 
 _MOST = 1_000_000  # workers, or MB a shard
 _EPILOG = """examples:
   # the challenge-2021 archive as PhysioNet serves it; patients of PTB-XL from its own table
   python -m data_tools.shard challenge-2021 --out data/cinc --ptbxl-metadata ptb-xl/ptbxl_database.csv
-  # a folder of your own WFDB recordings, at whatever rate they have
+  # a folder of your own recordings, at whatever rate they have
   python -m data_tools.shard hospital --out data/hospital --resample
+  # arrays that say nothing of themselves, with classes and patients from a table
+  python -m data_tools.shard arrays --out data/arrays --rate 400 --resample --unit mV --leads I,II,V2 --labels who.csv
   # two cohorts, for diagnosis alone, as zarr
   python -m data_tools.shard challenge-2021 --out data/dx --views diagnosis --cohorts cpsc_2018,georgia --format zarr
 """
@@ -30,7 +32,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m data_tools.shard",
         description="Makes a dataset folder (tar or zarr shards of 10 s crops, and views of them) from an archive of "
-        "WFDB recordings: PhysioNet's challenge-2021, PTB-XL, or a folder of your own.",
+        "recordings: PhysioNet's challenge-2021, PTB-XL, or a folder of your own in WFDB, EDF, DICOM, HDF5, CSV, NPY "
+        "or MATLAB files.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -57,6 +60,13 @@ def main() -> int:
     parser.add_argument(
         "--ptbxl-metadata", type=Path, metavar="CSV", help="ptbxl_database.csv, if it does not lie in RAW: who is who"
     )
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="CSV",
+        help="of your own recordings: columns recording, and classes or patient or both",
+    )
+    hints.add_flags(parser)
     parser.add_argument("--workers", type=_positive, help="processes (default: one a core)")
     parser.add_argument("--cluster", metavar="tcp://...", help="a Dask scheduler, whose workers see the same folders")
     return console.run(_shard, parser.parse_args())
@@ -86,7 +96,7 @@ def _shard(arguments: argparse.Namespace) -> int:
         raise ValueError("--format zarr needs zarr: pip install 'leadwise[train]'")
     workers = arguments.workers or os.cpu_count() or 1
     with pool.opened(workers, arguments.cluster, ("data_tools.check", "data_tools.pack")) as run:
-        from data_tools.make import Job  # after the workers have begun, who import the same
+        from data_tools.job import Job  # after the workers have begun, who import the same
         from data_tools.unfinished import dataset
 
         job = Job(
@@ -98,6 +108,8 @@ def _shard(arguments: argparse.Namespace) -> int:
             resample=arguments.resample,
             shard_mb=arguments.shard_mb,
             ptbxl_metadata=arguments.ptbxl_metadata,
+            told=hints.of_flags(arguments),
+            labels=arguments.labels,
         )
         out = Path(os.path.realpath(arguments.out))
         dataset(job, out, run)

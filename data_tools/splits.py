@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from data_tools.names import SPLITS
 
 DIAGNOSIS_PART = 0.1  # of the diagnosis recordings, each of valid and test
+IDENTIFICATION_PART_OF_OWN = 0.25  # at most, of one's own recordings; of PTB-XL it is 0.23
 PRETRAIN_VALID_PART = 0.01
 PRETRAIN_VALID_CROPS = 1000  # at most
 
@@ -93,6 +94,26 @@ def pairs(
         if second is not None:
             found[patient] = (indices[0], second)
     return found
+
+
+def limited(
+    pairs: dict[str, tuple[int, int]], of: NDArray[np.bool_], group: NDArray[np.int64], seed: int
+) -> dict[str, tuple[int, int]]:
+    """Of the patients of the recordings `of`, only so many, drawn, as hold a part of them: in a clinic everybody may
+    have been recorded twice, and there would be nobody left to train on."""
+    sizes = np.bincount(group[of], minlength=int(group.max(initial=-1)) + 1)
+    kept, room = dict(pairs), IDENTIFICATION_PART_OF_OWN * sizes.sum()
+    taken: set[int] = set()
+    for patient in sorted(pairs, key=lambda name: draw(seed, "identification-test", name)):
+        place = int(group[pairs[patient][0]])
+        if not of[pairs[patient][0]] or place in taken:
+            continue
+        if sizes[place] > room and taken:
+            del kept[patient]
+        else:
+            taken.add(place)
+            room -= sizes[place]
+    return kept
 
 
 def assign(

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from data_tools import console, files
-from data_tools.make import Job, begun, make
+from data_tools.job import Job, begun
+from data_tools.make import make
 from data_tools.pool import Run
 
 _OURS = re.compile(r"lock|job\.json|checked|decided\.parquet|packed|data|zarr|(job\.json|decided\.parquet)\.\w+\.tmp")
@@ -37,7 +38,8 @@ def _is_finished(job: Job, partial: Path, out: Path) -> bool:
         wanted = job.arguments()
         views = not job.views or list(job.views) == made["views"]
         table = not job.ptbxl_metadata or wanted["ptbxl_metadata"] == made["ptbxl_metadata"]
-        rest = all(made[name] == wanted[name] for name in ("format", "cohorts", "seed", "resample", "shard_mb"))
+        names = ("format", "cohorts", "seed", "resample", "shard_mb", "told", "labels")
+        rest = all(made[name] == wanted[name] for name in names)
     except (ValueError, KeyError, TypeError):
         return False
     return same == begun(job) and views and table and rest

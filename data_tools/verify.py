@@ -62,7 +62,10 @@ class _Dataset:
         return [*self.description["files"], *self.description["tables"]]
 
     def table(self, name: str) -> pa.Table:
-        return files.read_table(self.root / name)
+        try:
+            return files.read_table(self.root / name)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"{self.root / name}: no table can be read there ({type(error).__name__})") from None
 
 
 def _open(root: Path) -> _Dataset:
@@ -140,7 +143,7 @@ def _views(dataset: _Dataset) -> dict[str, promises.View]:
     found: dict[str, promises.View] = {}
     for name in dataset.description["views"]:
         found[name] = {}
-        with contextlib.suppress(ValueError, EOFError):
+        with contextlib.suppress(ValueError):
             found[name] = open_view(dataset.root / "views" / name)
     return found
 

@@ -13,13 +13,13 @@ A view's rows are columns of equal length, in the order of storage:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from data_tools import cohorts
 from data_tools.crops import CROP, LEADS, SEGMENT
 from data_tools.names import SPLITS_OF, VIEWS
 from data_tools.splits import draw, draws
@@ -51,7 +51,15 @@ class Stretches:
 
 def open_view(folder: Path) -> dict[str, NDArray]:
     """The columns of a view, mapped: nothing is read before it is looked at."""
-    return {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
+    return {path.stem: _mapped(path) for path in sorted(folder.glob("*.npy"))}
+
+
+def _mapped(path: Path) -> NDArray:
+    try:
+        column: NDArray = np.load(path, mmap_mode="r")
+    except (ValueError, EOFError, SyntaxError, TokenError, OverflowError):  # of numpy, which parses its header
+        raise ValueError(f"{path}: is damaged") from None
+    return column
 
 
 def choose(
@@ -64,7 +72,7 @@ def choose(
     if "pretrain" in wanted:
         views |= {name: whole.take(_in_splits(crops, whole, name)) for name in VIEWS["pretrain"]}
     if "diagnosis" in wanted:
-        of_diagnosis = pc.is_in(crops["cohort"], pa.array(cohorts.DIAGNOSIS)).to_numpy()
+        of_diagnosis = crops["diagnosis"].to_numpy()
         of_task = single.take(of_diagnosis[single.crop])
         views |= {name: of_task.take(_in_splits(crops, of_task, name)) for name in VIEWS["diagnosis"]}
     if "identification" in wanted:

@@ -59,8 +59,9 @@ def test_an_archive_is_walked_in_order_and_strays_are_seen(tmp_path: Path) -> No
     for name in ("b", "a", "c"):
         write(tmp_path / "x", name, noise(1, 10))
     (tmp_path / "x" / "b.hea").unlink()
+    (tmp_path / "x" / "d.dat").touch()
     (tmp_path / "x" / "notes.txt").touch()
     (tmp_path / "loop").symlink_to(tmp_path)
     found = find(tmp_path, ())
-    assert found.headers == ["x/a.hea", "x/c.hea"]
-    assert found.strays == ["x/b.mat"]
+    assert found.recordings == ["x/a.hea", "x/b.mat", "x/c.hea"]  # b.mat may be MATLAB's own
+    assert found.strays == ["x/d.dat"]
