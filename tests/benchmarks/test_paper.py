@@ -142,7 +142,7 @@ def test_base_is_the_papers() -> None:
 
 
 def test_a_size_that_is_not_there() -> None:
-    with pytest.raises(ValueError, match="there is no configs/paper/huge.yaml; there are base, small, tiny"):
+    with pytest.raises(ValueError, match="there is no configs/paper/huge.yaml; there are base, rehearsal, small, tiny"):
         sizes.read("huge")
 
 
