@@ -27,6 +27,7 @@ from engine.training.pretraining import Pretraining
 from engine.training.ranks import Ranks
 
 _DAMAGED = 1  # exit code after an error that may have left this process unfit for more
+_told: list[int] = []  # signals that have come between runs
 _WAIT = 1.0  # seconds, while what is left waits for others
 
 
@@ -58,6 +59,7 @@ def main() -> NoReturn:
         obey_parent(order.parent)
         code = _work(order, ranks.start())
     except SystemExit as stopped:
+        _ignore_signals()
         code = int(stopped.code or 0)
     except BaseException:
         traceback.print_exc()
@@ -73,16 +75,22 @@ def obey_parent(parent: int) -> None:
         signal.signal(one, _stop)
     set_death_signal = 1  # PR_SET_PDEATHSIG of linux/prctl.h
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
-    _leave_if_orphan(parent)
+    _leave_if_told(parent)
 
 
 def _stop(number: int, _: FrameType | None) -> None:
+    _told.append(number)
+    raise SystemExit(128 + number)  # lost where it meets a finalizer: Python prints it and goes on
+
+
+def _ignore_signals() -> None:
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, signal.SIG_IGN)
-    raise SystemExit(128 + number)
 
 
-def _leave_if_orphan(parent: int) -> None:
+def _leave_if_told(parent: int) -> None:
+    if _told:
+        raise SystemExit(128 + _told[0])
     if os.getppid() != parent:
         raise SystemExit(128 + signal.SIGTERM)
 
@@ -91,7 +99,7 @@ def _work(order: Order, together: Ranks) -> int:
     cells, size = Cells(Path(order.out) / "cells"), sizes.read(order.size)
     listed = order.selection.cells()
     while True:
-        _leave_if_orphan(order.parent)
+        _leave_if_told(order.parent)
         taken = cells.take(listed)
         if taken is None:
             if all(cells.done(cell) or cells.hopeless(cell) for cell in listed):
