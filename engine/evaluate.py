@@ -26,9 +26,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="OUT", help="all figures, for machines")
     given = parser.parse_args()
     try:
-        if given.json and not given.json.parent.is_dir():
-            raise ValueError(f"--json {given.json}: there is no folder {given.json.parent}")
-        leads = given.leads.split(",") if given.leads else None
+        if given.json and (given.json.is_dir() or not given.json.parent.is_dir()):
+            raise ValueError(f"--json {given.json} should be a file, in a folder that is there")
+        leads = None if given.leads is None else [lead.strip() for lead in given.leads.split(",")]
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         result = evaluate(given.model, given.data, given.task, leads=leads, device=device)
     except (ValueError, OSError) as failure:
@@ -43,11 +43,14 @@ def main() -> int:
 def lines(result: dict[str, Any]) -> Iterator[str]:
     """As Markdown."""
     yield f"# {result['task'].capitalize()}, leads {name_of(result['leads'])}"
-    if not result["fine_tuned_for_task"]:
-        yield f"\n**Not fine-tuned for {result['task']}**: the vectors are those of the encoder as it was pre-trained."
-    if not result["fine_tuned_for_leads"]:
-        trained = ", ".join(result["model"]["trained_leads"])
-        yield f"\n**Not fine-tuned for these leads**, but for {trained}: no figure for the paper's tables."
+    trained = f"fine-tuned for {result['model']['task']}" if "task" in result["model"] else "only pre-trained"
+    if not result["own_task"]:
+        yield f"\n**Not fine-tuned for {result['task']}**: the encoder was {trained}."
+    if not result["own_leads"]:
+        leads = ", ".join(result["model"]["trained_leads"])
+        yield f"\n**Not fine-tuned for these leads**: it was trained with {leads}. No figure for the paper's tables."
+    if not result["own_data"]:
+        yield "\nTrained on another dataset: whether it has seen some of these recordings, only their splits can tell."
     if result["task"] == "identification":
         yield f"\nGallery {result['gallery']:,}, probe {result['probe']:,} segments.\n"
         yield "| | |\n|---|---|"
@@ -58,7 +61,9 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     for name, figure in segments["figures"].items():
         yield f"| {_NAMES[name]} | {_spoken(figure)} | {_spoken(records['figures'][name])} |"
     yield f"| tuned threshold | {segments['tuned_threshold']:.2f} | {records['tuned_threshold']:.2f} |"
-    yield "\nMeans over the classes in which a figure is defined. By class, segments:\n"
+    counts = ", ".join(f"{_NAMES[name]} {count}" for name, count in segments["defined_in_classes"].items())
+    yield f"\nMeans over the classes in which a figure is defined; of {len(segments['classes'])}: {counts}."
+    yield "By class, segments:\n"
     yield "| class | positives | AUROC | AUPRC | F1 | F1 tuned |\n|---|---|---|---|---|---|"
     for name, of in segments["classes"].items():
         cells = [f"{of[figure]:.3f}" if of[figure] is not None else "-" for figure in _OF_CLASS]

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engine import released
-from engine.data.chance import LEADS, Augmentation
+from engine.data.chance import Augmentation
 from engine.data.dataset import Dataset, open_dataset
 from engine.data.order import evaluation
 from engine.data.pipeline import Batches
 from engine.model.encoder import mean_over_time
 from engine.model.sizes import NO_DROPOUT, Sizes
 from engine.scoring import cinc, classification, identification, intervals
+from engine.scoring.leads import name_of
 from engine.tuner import Tuner
 
 Task = Literal["diagnosis", "identification"]
@@ -37,18 +38,18 @@ def evaluate(
     described = released.describe(folder)
     if task == "diagnosis" and described.get("task") != task:
         raise ValueError(f"--model {model} was not fine-tuned for diagnosis: it has no head for it")
-    seen = tuple(leads or described["trained_leads"])
-    if strange := [lead for lead in seen if lead not in LEADS]:
-        raise ValueError(f"--leads: there is no lead {', '.join(strange)}; there are {', '.join(LEADS)}")
-    about = {
+    seen = tuple(described["trained_leads"] if leads is None else leads)
+    name_of(seen)  # raises ValueError for what are no leads
+    about: dict[str, Any] = {
         "task": task,
         "model": {name: value for name, value in described.items() if name not in ("leads", "classes")},
         "leads": list(seen),
-        "fine_tuned_for_task": described.get("task") == task,
-        "fine_tuned_for_leads": set(seen) == set(described["trained_leads"]),
+        "own_task": described.get("task") == task,
+        "own_leads": set(seen) == set(described["trained_leads"]),
     }
     of_task = _diagnosis if task == "diagnosis" else _identification
-    return about | of_task(folder, data, seen, device)
+    result = about | of_task(folder, data, seen, device)
+    return result | {"own_data": set(result["data"]) <= set(described.get("data", []))}
 
 
 def outputs(
@@ -141,11 +142,13 @@ def _figures_of_diagnosis(
         return scores | {name: classification.macro(each).mean for name, each in of_classes(resamples).items()}
 
     each = of_classes(None)
+    defined = {name: int(classification.macro(values).classes) for name, values in each.items()}
     return {
         "count": len(labels),
         "people": len(np.unique(people)),
         "tuned_threshold": tuned,
         "figures": _with_intervals(all_figures, people),
+        "defined_in_classes": defined,
         "classes": {
             name: {"positives": int(labels[:, column].sum())}
             | {figure: _number(values[column]) for figure, values in each.items()}

@@ -19,6 +19,8 @@ FORMAT = 1
 
 
 def save(folder: Path, weights: Mapping[str, Tensor], recipe: Recipe, sizes: Sizes, about: Mapping[str, Any]) -> None:
+    if not all(bool(value.isfinite().all()) for value in weights.values()):
+        raise ValueError(f"{folder}: the weights are not all finite, and are not released")
     unfinished = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -100,9 +102,12 @@ def describe(folder: Path) -> dict[str, Any]:
             "unit": "mV",
             "recipe": config["recipe"],
             "sizes": dataclasses.asdict(Sizes(**config["sizes"])),
+            "trained_leads": [lead for lead in config["trained_leads"] if lead in LEADS],
         }
     except (OSError, ValueError, KeyError, TypeError) as failure:
         raise ValueError(f"{path} describes no model: {' '.join(str(failure).split())}") from failure
+    if config.get("task") == "diagnosis" and not isinstance(config.get("classes"), list):
+        raise ValueError(f"{path}: a model of diagnosis has no classes")
     if config["recipe"] not in get_args(Recipe):
         raise ValueError(f"{path}: recipe {config['recipe']!r} should be one of {', '.join(get_args(Recipe))}")
     for name, value in known.items():
@@ -116,6 +121,9 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ValueError(f"{folder} holds no released model: it has no model.safetensors")
     config = describe(folder)
     try:
-        return config, load_file(folder / "model.safetensors")
+        weights = load_file(folder / "model.safetensors")
     except SafetensorError as failure:
         raise ValueError(f"{folder} holds a damaged model: {' '.join(str(failure).split())}") from failure
+    if not all(bool(value.isfinite().all()) for value in weights.values()):
+        raise ValueError(f"{folder} holds a damaged model: not all of its weights are finite")
+    return config, weights

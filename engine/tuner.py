@@ -49,10 +49,9 @@ class Tuner(nn.Module):
 
     def forward(self, signal: Tensor, targets: Tensor | None = None) -> Tuned:
         """`signal` [segments, samples, leads] in mV; `targets`: labels [segments, classes], or person [segments]."""
-        contexts = self.encoder(signal).contexts
-        pooled = mean_over_time(contexts)  # [segments, dim]
+        pooled = mean_over_time(self.encoder(signal).contexts)  # [segments, dim]
         if self.task == "diagnosis":
-            logits = self.head(pooled.to(contexts.dtype)).float()
+            logits = self.head(pooled)
             total = pooled.new_zeros(()) if targets is None else multi_label(logits, targets)
             return Tuned(logits, total, {"loss": total.detach()})
         if targets is None:

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 SHARED = Path(__file__).parents[2] / "shared"
 REALDATA = SHARED / "realdata"
@@ -11,6 +12,10 @@ _NEEDED = {
     "parity": ("the reference's outputs are", PARITY),
     "oracle": ("figures of the official CinC program are", ORACLE),
 }
+
+# The same examples on every machine, however busy it is.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile("same")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -97,7 +97,9 @@ class Folder:
         crops = self.crops("split", "content")
         used = pc.unique(crops["split"].take(np.unique(self._columns["crop"])))
         training = pc.is_in(crops["split"], used).to_numpy()
-        if self._view == "identification-train":  # its validation lies in the same split
+        if (
+            self._view == "identification-train" and "identification-valid" in self.views
+        ):  # its validation lies in the same split
             training[np.unique(self._column("identification-valid", "crop"))] = False
         content = crops["content"].combine_chunks()
         return tuple(pc.unique(pc.list_flatten(content.filter(pa.array(mask)))) for mask in (training, ~training))
@@ -262,6 +264,8 @@ def open_dataset(
     Addresses with :// are fetched into `cache`."""
     shared = CacheFolder(cache.expanduser(), cache_bytes, verify) if any("://" in path for path in paths) else None
     folders = [Folder(_storage(path, shared), view, verify) for path in paths]
+    if len({folder.fingerprint for folder in folders}) < len(folders):
+        raise ValueError(f"{', '.join(paths)}: one dataset stands there twice")
     if len(folders) > 1 and view in TRAINING_VIEWS:
         _hold_out_everywhere(folders)
     if shared is not None:

@@ -15,6 +15,10 @@ class DiagnosisHead(nn.Linear):
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
+    def forward(self, pooled: Tensor) -> Tensor:
+        """In float32: eight bits are too few for a probability."""
+        return F.linear(at_least_float32(pooled), at_least_float32(self.weight), at_least_float32(self.bias))
+
 
 class IdentificationHead(nn.Module):
     """[segments, dim] -> the cosines to each person of the training data, which ArcFace is made of."""

@@ -3,17 +3,15 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from engine.config.common import AnyConfig, load
 from engine.training import ranks, runs
-from engine.training.job import Job
-from engine.training.ranks import Ranks
+from engine.training.runs import JobOf
 
 
-def main(about: str | None, of: type[AnyConfig], job_of: Callable[[AnyConfig, Ranks], Job]) -> NoReturn:
+def main(about: str | None, of: type[AnyConfig], job_of: JobOf[AnyConfig]) -> NoReturn:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, required=True, help="one of configs/, or your own")
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="a setting over the file's")

@@ -1,6 +1,7 @@
 """Fine-tuning as a job of the loop."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,14 @@ _REFERENCE_UPDATES = 320_000  # of its tri-stage learning rate, for identificati
 class Finetuning(Job):
     higher_is_better, releases_best = True, True
 
-    def __init__(self, config: FinetuneConfig, ranks: Ranks) -> None:
+    def __init__(self, config: FinetuneConfig, ranks: Ranks, origin: dict[str, Any] | None = None) -> None:
         self.config: FinetuneConfig = config
         self.ranks = ranks
         self._task = config.train.task
-        self._recipe, self._sizes, self._pretrained = _encoder(config)
+        self._pretrained = None if config.model.fresh or origin else _folder(config)  # a checkpoint's weights follow
+        self.origin = origin or _origin(config, self._pretrained)
+        self._recipe: Recipe = self.origin["recipe"]
+        self._sizes = Sizes(**self.origin["sizes"])
         self._freeze: Freeze = config.model.freeze or ("nothing" if self._recipe == "paper" else "convolutions")
         views = Reading(f"{self._task}-train", f"{self._task}-valid", pairs=False, views=1, augmentation=Augmentation())
         self.feed = Feed(config, ranks, views)
@@ -61,14 +65,13 @@ class Finetuning(Job):
         return len(data.classes)
 
     def build(self, micro_batch: int) -> tuple[nn.Module, dict[str, Tensor], str]:
-        model = self.config.model
         torch.manual_seed(self.config.run.seed)
         tuner = self._tuner()
         if self._pretrained is None:
             return tuner, {}, "fresh weights"
-        fresh = released.load_into(tuner, self._pretrained, self._recipe, self._sizes)
+        tuner.encoder.load_state_dict(released.load_encoder(self._pretrained)[0].state_dict())
         given = {name: parameter.detach().clone() for name, parameter in tuner.named_parameters()}
-        return tuner, given, f"weights of {model.from_}, fresh: {', '.join(fresh) or 'nothing'}"
+        return tuner, given, f"encoder of {self.config.model.from_}, a fresh head"
 
     def _tuner(self) -> Tuner:
         return Tuner(self._task, self._outputs, self._sizes, self._recipe, self.config.model.dropout, self._freeze)
@@ -81,6 +84,14 @@ class Finetuning(Job):
             else torch.zeros(samples, dtype=torch.int64, device=device)
         )
         return self._tuner(), (torch.zeros(samples, SEGMENT, len(LEADS), device=device), targets)
+
+    def validates(self, micro_batch: int) -> bool:
+        """Identification: somebody who is in the gallery and a probe, and somebody else."""
+        valid = self.feed.valid
+        if valid is None or self._task == "diagnosis":
+            return valid is not None
+        people, segments = np.unique(valid.rows(np.arange(len(valid))).identity, return_counts=True)
+        return len(people) > 1 and bool((segments > 1).any())
 
     def inputs(self, batch: Batch, update: int) -> tuple[Any, ...]:
         targets = batch.classes if self._task == "diagnosis" else batch.identity
@@ -100,9 +111,7 @@ class Finetuning(Job):
         seed: Callable[[int], None],
         stopped: Callable[[], object],
     ) -> dict[str, float] | None:
-        if self.feed.valid_samples < 2:
-            return None
-        outputs, targets = [], []
+        outputs, targets, positions = [], [], []
         with self.feed.whole_validation(micro_batch) as batches:
             for batch in batches:
                 if stopped():
@@ -111,7 +120,10 @@ class Finetuning(Job):
                 signal, target = self.inputs(batch, update)
                 outputs.append(engine(signal).outputs.cpu()[seen])
                 targets.append(target.cpu()[seen])
-        found, wanted = self._of_all_ranks(torch.cat(outputs), torch.cat(targets))
+                positions.append(torch.from_numpy(batch.plan.position)[seen])
+        found, wanted, places = self._of_all_ranks(*map(torch.cat, (outputs, targets, positions)))
+        order = places.argsort()  # the same for every number of ranks
+        found, wanted = found[order], wanted[order]
         if not np.isfinite(found).all():  # training has gone astray, and says so itself
             return {self.metric: float("nan")}
         return self._scores(found, wanted)
@@ -141,25 +153,24 @@ class Finetuning(Job):
         about = {
             "task": self._task,
             "trained_leads": list(self.config.data.leads),
-            "pretrained": self._origin(),
+            "data": self.feed.dataset.fingerprints,
+            "pretrained": self.origin["pretrained"],
             **({"classes": self.feed.dataset.classes} if self._task == "diagnosis" else {}),
             **about,
         }
         released.save(folder, kept, self._recipe, self._sizes, about)
 
-    def _origin(self) -> dict[str, Any] | None:
-        """What the weights were before, but for what is the same of the encoder itself."""
-        if self._pretrained is None:
-            return None
-        before = released.describe(self._pretrained)
-        return {name: before[name] for name in ("system", "contrast_pool", "trained_leads", "update") if name in before}
+
+def _folder(config: FinetuneConfig) -> Path:
+    return released.find(Path(config.model.from_).expanduser(), "model.from = ")
 
 
-def _encoder(config: FinetuneConfig) -> tuple[Recipe, Sizes, Path | None]:
-    """-> recipe, sizes, and the folder of its weights, None for fresh ones."""
-    model = config.model
-    if model.fresh:
-        return model.recipe or "paper", sizes_of(model.size or "base", model.sizes), None
-    folder = released.find(Path(model.from_).expanduser(), "model.from = ")
-    described = released.describe(folder)
-    return described["recipe"], Sizes(**described["sizes"]), folder
+def _origin(config: FinetuneConfig, pretrained: Path | None) -> dict[str, Any]:
+    """Recipe and sizes, and what was trained before, and before that."""
+    if pretrained is None:
+        sizes = asdict(sizes_of(config.model.size or "base", config.model.sizes))
+        return {"recipe": config.model.recipe or "paper", "sizes": sizes, "pretrained": None}
+    described = released.describe(pretrained)
+    known = ("task", "system", "contrast_pool", "trained_leads", "data", "update", "pretrained")
+    before = {name: described[name] for name in known if name in described}
+    return {"recipe": described["recipe"], "sizes": described["sizes"], "pretrained": before}

@@ -26,6 +26,7 @@ class Job(ABC):
     higher_is_better: bool
     releases_best: bool  # else the last weights
     patience: int | None  # validations without a better one, after which it ends
+    origin: dict[str, Any]  # what the first weights were: kept in checkpoints, so that a resume need not look again
     report: Mapping[str, float]  # what belongs beside the values of each report
 
     @abstractmethod
@@ -37,6 +38,10 @@ class Job(ABC):
     @abstractmethod
     def example(self, samples: int) -> tuple[nn.Module, tuple[Any, ...]]:
         """Such a module with such inputs, on which it is measured what a micro-step needs."""
+
+    @abstractmethod
+    def validates(self, micro_batch: int) -> bool:
+        """Whether there is enough to validate on."""
 
     @abstractmethod
     def inputs(self, batch: Batch, update: int) -> tuple[Any, ...]:
@@ -54,7 +59,7 @@ class Job(ABC):
         seed: Callable[[int], None],
         stopped: Callable[[], object],
     ) -> dict[str, float] | None:
-        """None: it was stopped, or there is nothing to validate on. `seed` is called with the number of each batch."""
+        """None: it was stopped. `seed` is called with the number of each batch."""
 
     @abstractmethod
     def remarks(self, values: Mapping[str, float]) -> Iterator[str]:

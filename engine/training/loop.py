@@ -19,7 +19,6 @@ from engine.training.stopping import Stopping
 from engine.training.telemetry import Telemetry
 from engine.training.zero import MOMENTS, Zero
 
-FINISHED = "finished"
 _AGAIN = 2  # a checkpoint that has failed
 
 
@@ -32,7 +31,7 @@ class Training:
         self._micro_batch = memory.micro_batch(job)
         self._micro_steps = accumulation(job.config, self._micro_batch, job.ranks.world)
         of_weights = self._build()
-        self.update = self._skipped = self._bad_in_a_row = 0
+        self.update = self._skipped = self._bad_in_a_row = self._validated = 0
         self._best: tuple[float, int] | None = None
         if found:
             self._restore(found)
@@ -61,8 +60,11 @@ class Training:
             f" {job.ranks.world} ranks x {self._micro_batch} x {self._micro_steps} micro-steps"
             f"{'; ' if going_on else ''}{going_on}"
         )
-        if job.feed.validation_size(self._micro_batch) < 2:
+        if not job.validates(self._micro_batch):
             self._telemetry.say(f"no validation: its view has {job.feed.valid_samples} samples")
+        if found and not self._best_is_here():
+            self._telemetry.say("the best weights so far are not in this folder: the best from here on are released")
+            self._best = None
 
     def _build(self) -> str:
         """The module under DeepSpeed; -> what is to be said of its weights."""
@@ -80,22 +82,18 @@ class Training:
     def _compile_pays(self) -> bool:
         return self._ranks.device.type == "cuda" and self._config.train.zero_stage < 3
 
-    def run(self) -> str:
-        """-> why it ended."""
-        reason = FINISHED
+    def run(self) -> str | None:
+        """-> why it was stopped; None: it is finished."""
         gc.collect()
         gc.freeze()
         gc.disable()  # it would stop the host at any moment; `_report` collects
         try:
             with self._feed.training(self._position(), self._micro_batch) as batches:
-                while self.update < self.updates and not self._given_up():
-                    stopped = self._one_update(batches)
-                    if stopped:
-                        reason = stopped
-                        break
-                    self._after_update()
+                reason = self._validate()  # where a stop has kept the run before from it
+                while reason is None and self.update < self.updates and not self.gave_up:
+                    reason = self._one_update(batches) or self._after_update()
             self._save(wait=True)
-            if reason == FINISHED:
+            if reason is None:
                 self._release()
         finally:
             gc.enable()
@@ -125,7 +123,8 @@ class Training:
         high, low = bits(self._config.run.seed, Purpose.TORCH, place, self._ranks.rank, 2).tolist()
         torch.manual_seed((high << 32 | low) >> 1)
 
-    def _after_update(self) -> None:
+    def _after_update(self) -> str | None:
+        """-> a reason to stop."""
         with self._telemetry.clock.time("optimizer"):  # the one place where the host waits for the device
             norm = self._zero.gradient_norm()
         self.update += 1
@@ -136,11 +135,13 @@ class Training:
         self._telemetry.progress()
         if self.update % self._config.run.log_every == 0 or self.update == self.updates:
             self._report(norm)
-        if self.update % self._validate_every == 0 or self.update == self.updates:
-            self._validate()
+        reason = self._validate()
         due = self._ranks.agree(self._due())
+        if due == _AGAIN and self._best and self._best[1] == self._saved_update:
+            self._best = None  # its weights are lost
         if due:
             self._save(again=due == _AGAIN)
+        return reason
 
     def _due(self) -> int:
         """Whether there is to be a checkpoint."""
@@ -153,7 +154,9 @@ class Training:
             minutes > run.checkpoint_minutes or (run.keep_every is not None and self.update % run.keep_every == 0)
         )
 
-    def _given_up(self) -> bool:
+    @property
+    def gave_up(self) -> bool:
+        """No validation has been better for long enough."""
         patience, best = self._job.patience, self._best
         return bool(patience and best and self.update - best[1] >= patience * self._validate_every)
 
@@ -183,19 +186,32 @@ class Training:
         gc.collect()
 
     @torch.no_grad()
-    def _validate(self) -> None:
+    def _validate(self) -> str | None:
+        """Where one is due; -> a reason to stop, which leaves it due."""
         job, engine = self._job, self._zero.engine
+        at_its_time = self.update and (self.update % self._validate_every == 0 or self.update == self.updates)
+        if not at_its_time or self._validated == self.update or not job.validates(self._micro_batch):
+            return None
         engine.eval()
         with self._telemetry.clock.apart("validation"):
             values = job.validate(engine, self.update - 1, self._micro_batch, self._seed, self._stopping.reason)
         engine.train()
         if values is None:
-            return
+            return self._stopping.reason()
+        self._validated = self.update
         self._telemetry.log("valid", self.update, values)
         value = values[job.metric]
         if math.isfinite(value) and (self._best is None or self._is_better(value, self._best[0])):
             self._best = (value, self.update)
             self._save()
+        return None
+
+    def _best_is_here(self) -> bool:
+        """Or does not matter."""
+        if self._best is None or not self._job.releases_best:
+            return True
+        here = (self._run / "checkpoints" / f"update-{self._best[1]:08d}" / "manifest.json").is_file()
+        return not self._ranks.agree(int(self._ranks.first and not here))
 
     def _is_better(self, value: float, than: float) -> bool:
         return value > than if self._job.higher_is_better else value < than
@@ -242,10 +258,12 @@ class Training:
             "position": self._position(),
             "best": self._best[1] if self._best else None,
             "best_value": self._best[0] if self._best else None,
+            "validated": self._validated,
             "bad_in_a_row": self._bad_in_a_row,
             "micro_batch": self._micro_batch,
             "data": self._feed.dataset.fingerprints,
             "config": settings.plain(self._config),
+            "origin": self._job.origin,
             **self._job.report,
         }
 
@@ -254,7 +272,7 @@ class Training:
         self.update, self._skipped = state["update"], state["update"] - state["applied"]
         if state["best"] is not None:
             self._best = (state["best_value"], state["best"])
-        self._bad_in_a_row = state["bad_in_a_row"]
+        self._bad_in_a_row, self._validated = state["bad_in_a_row"], state["validated"]
         self._zero.set_weights(found.weights)
         self._zero.set_moments(found.moments, state["applied"])
 

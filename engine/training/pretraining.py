@@ -24,9 +24,11 @@ from engine.training.telemetry import Sums
 class Pretraining(Job):
     metric, higher_is_better, releases_best, patience = "loss", False, False, None
 
-    def __init__(self, config: PretrainConfig, ranks: Ranks) -> None:
+    def __init__(self, config: PretrainConfig, ranks: Ranks, origin: dict[str, Any] | None = None) -> None:
         self.config: PretrainConfig = config
         self.ranks = ranks
+        self._from = config.model.from_ if origin is None else None  # else a checkpoint's weights follow
+        self.origin: dict[str, Any] = {}
         pairs = config.system.sample == "crop"
         views = Reading("pretrain", "pretrain-valid", pairs, 1 if pairs else 2, config.augmentations())
         self.feed = Feed(config, ranks, views)
@@ -41,16 +43,12 @@ class Pretraining(Job):
         pool_ranks = _share_pools(config.contrast_pool, micro_batch, self.ranks)
         torch.manual_seed(config.run.seed)
         learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout, pool_ranks)
-        if config.model.from_ is None:
+        if self._from is None:
             return learner, {}, ""
-        fresh = released.load_into(
-            learner,
-            released.find(Path(config.model.from_).expanduser(), "model.from = "),
-            config.model.recipe,
-            config.sizes,
-        )
+        folder = released.find(Path(self._from).expanduser(), "model.from = ")
+        fresh = released.load_into(learner, folder, config.model.recipe, config.sizes)
         given = {name: parameter.detach().clone() for name, parameter in learner.named_parameters()}
-        return learner, given, f"weights of {config.model.from_}, fresh: {', '.join(fresh) or 'nothing'}"
+        return learner, given, f"weights of {self._from}, fresh: {', '.join(fresh) or 'nothing'}"
 
     def example(self, samples: int) -> tuple[nn.Module, tuple[Any, ...]]:
         config, device = self.config, self.ranks.device
@@ -62,6 +60,9 @@ class Pretraining(Job):
             starts if config.system.time_mask else None,
             torch.tensor(2.0, device=device),
         )
+
+    def validates(self, micro_batch: int) -> bool:
+        return self.feed.validation_size(micro_batch) >= 2  # else nothing to contrast with
 
     def inputs(self, batch: Batch, update: int) -> tuple[Any, ...]:
         self._temperature.fill_(gumbel_temperature(update))
@@ -81,8 +82,6 @@ class Pretraining(Job):
         stopped: Callable[[], object],
     ) -> dict[str, float] | None:
         """The losses of pre-training itself, under the masks and draws of the validation's own positions."""
-        if self.feed.validation_size(micro_batch) < 2:
-            return None
         sums = Sums()
         with self.feed.validation(micro_batch) as batches:
             for number, batch in enumerate(batches):
@@ -103,6 +102,7 @@ class Pretraining(Job):
             "system": config.train.system,
             "contrast_pool": config.contrast_pool,
             "trained_leads": list(config.data.leads),
+            "data": self.feed.dataset.fingerprints,
             **about,
         }
         released.save(folder, weights, config.model.recipe, config.sizes, about)

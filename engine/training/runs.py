@@ -26,30 +26,31 @@ from engine.config.common import AnyConfig, Config
 from engine.training import checkpoint
 from engine.training.checkpoint import Checkpoint, write_json
 from engine.training.job import Job
-from engine.training.loop import FINISHED, Training
+from engine.training.loop import Training
 from engine.training.ranks import Ranks, is_lost
 from engine.training.stopping import Stopping
 
 T = TypeVar("T")
+JobOf = Callable[[AnyConfig, Ranks, dict[str, Any] | None], Job]  # the last: what a checkpoint says of its origin
 
 STOPPED = 75  # exit code where nothing was wrong and there is more to do, but for signals: 128 and their number
 # What a run may change when it goes on: where it runs, what it says, and how long.
 FREE = {
-    *("data.path", "data.verify", "data.cache", "data.cache_gb", "data.threads", "data.prefetch", "model.from"),
+    *("data.path", "data.verify", "data.cache", "data.cache_gb", "data.threads", "data.prefetch"),
     *("train.micro_batch", "train.epochs", "train.updates", "train.zero_stage", "train.offload", "train.compile"),
     *("train.max_bad_updates", "train.patience", "run.dir", "run.max_minutes", "run.log_every", "run.validate_every"),
     *("run.checkpoint_minutes", "run.keep_last", "run.keep_every", "log.to", "deepspeed"),
 }
 
 
-def train(job_of: Callable[[AnyConfig, Ranks], Job], config: AnyConfig, resume: str | None, ranks: Ranks) -> int:
+def train(job_of: JobOf[AnyConfig], config: AnyConfig, resume: str | None, ranks: Ranks) -> int:
     """-> the exit code."""
     run = Path(config.run.dir).expanduser()
     stopping = Stopping(ranks, run / "stop", config.run.max_minutes)
     try:
         with _alone_in(run, ranks):
             found = _found(config, run, resume, ranks)
-            job = _together(ranks, lambda: job_of(config, ranks))
+            job = _together(ranks, lambda: job_of(config, ranks, found.state["origin"] if found else None))
             _same_data(job, found)
             return _train(job, run, found, stopping)
     finally:
@@ -64,7 +65,7 @@ def _train(job: Job, run: Path, found: Checkpoint | None, stopping: Stopping) ->
         if ranks.first:
             (run / "config.yaml").write_text(yaml.safe_dump(settings.plain(job.config), sort_keys=False))
             write_json(run / "status.json", {"status": "running", "host": os.uname().nodename, "pid": os.getpid()})
-        reason = training.run()
+        stopped = training.run()
     except BaseException as failure:
         if ranks.first and training is not None:
             lost = isinstance(failure, RuntimeError) and is_lost(failure)
@@ -72,14 +73,15 @@ def _train(job: Job, run: Path, found: Checkpoint | None, stopping: Stopping) ->
             _report(run, {"status": "stopped" if lost else "failed", "reason": why, "update": training.update})
         raise
     if ranks.first:
-        status = "finished" if reason == FINISHED else "stopped"
+        status = "finished" if stopped is None else "stopped"
+        reason = stopped or ("no validation was better for long enough" if training.gave_up else "all updates are done")
         about = {"status": status, "reason": reason, "update": training.update, "updates": training.updates}
         _report(run, about)
         print(f"{status} at update {training.update} of {training.updates}: {reason}", flush=True)
     ranks.wait()
-    if reason == FINISHED:
+    if stopped is None:
         return 0
-    return 128 + signal.Signals[reason] if reason in signal.Signals.__members__ else STOPPED
+    return 128 + signal.Signals[stopped] if stopped in signal.Signals.__members__ else STOPPED
 
 
 @contextmanager

@@ -1,15 +1,18 @@
 """Evaluation as a user calls it, against scores worked out here from the crops themselves."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import save_file
 
 from engine import released
 from engine.data.chance import LEADS
@@ -18,7 +21,7 @@ from engine.evaluate import main
 from engine.evaluation import evaluate
 from engine.model.encoder import Encoder, mean_over_time
 from engine.model.sizes import NO_DROPOUT, Sizes
-from engine.scoring import cinc, identification
+from engine.scoring import cinc, classification, identification, intervals
 from engine.tuner import Tuner
 
 SMALL = Sizes(conv_dim=16, dim=32, layers=1, heads=2, feedforward=32, position_taps=16, position_groups=4)
@@ -68,7 +71,7 @@ def test_diagnosis_is_that_of_the_crops_themselves(hearts: Path, diagnostician: 
     tuner = Tuner("diagnosis", 26, SMALL, drop=NO_DROPOUT).eval()
     tuner.load_state_dict(released.read(diagnostician)[1])
     with torch.no_grad():
-        probabilities = torch.sigmoid(tuner(signal).outputs).double().numpy()
+        probabilities = torch.sigmoid(tuner(signal).outputs.double()).numpy()
     labels = columns["classes"][:, None] >> np.arange(26) & 1
     classes = list(cinc.SEVERITY)
     expected = cinc.score(labels, probabilities > 0.5, released.describe(diagnostician)["classes"])
@@ -76,6 +79,24 @@ def test_diagnosis_is_that_of_the_crops_themselves(hearts: Path, diagnostician: 
     assert of_segments["figures"]["score"]["value"] == pytest.approx(expected, abs=1e-9)
     assert of_segments["count"] == len(signal) and list(of_segments["classes"]) == classes
     assert [of["positives"] for of in of_segments["classes"].values()] == labels.sum(0).tolist()
+    # The tuned threshold is that of the validation, and the patients are those of the intervals.
+    of_valid, valid = segments(hearts, "diagnosis-valid", leads)
+    with torch.no_grad():
+        said = torch.sigmoid(tuner(of_valid).outputs.double()).numpy()
+    truth = valid["classes"][:, None] >> np.arange(26) & 1
+    tuned = classification.tune(truth, said, classes)
+    assert of_segments["tuned_threshold"] == tuned
+    assert of_segments["figures"]["score_tuned"]["value"] == pytest.approx(
+        cinc.score(labels, probabilities > tuned, classes), abs=1e-9
+    )
+    table = pq.read_table(hearts / "crops.parquet")
+    people = pc.coalesce(table["patient"], table["record"]).to_numpy()[columns["crop"]]
+    assert of_segments["people"] == len(set(people)) < len(signal)
+    parts = cinc.parts(labels, probabilities > 0.5, classes)
+    drawn = np.concatenate([cinc.ratio(parts, intervals.resampled(people, 100, seed)) for seed in range(10)])
+    low, high = intervals.percentile_interval(drawn)
+    score = of_segments["figures"]["score"]
+    assert (score["low"], score["high"]) == (pytest.approx(float(low), abs=0.02), pytest.approx(float(high), abs=0.02))
     # Recordings: the mean of their segments.
     records = pq.read_table(hearts / "crops.parquet")["record"].to_numpy()[columns["crop"]]
     names = sorted(set(records))
@@ -135,17 +156,20 @@ class TestWhatItSays:
         assert code == 0 and out.startswith("# Diagnosis, leads 3\n") and "Not fine-tuned" not in out
         assert "| CRBBB or RBBB |" in out and "CinC score, tuned" in out
         result = json.loads((tmp_path / "out.json").read_text())
-        assert (result["leads"], result["fine_tuned_for_leads"]) == (["I", "II", "V2"], True)
+        assert (result["leads"], result["own_leads"]) == (["I", "II", "V2"], True)
 
     def test_of_other_leads(self, command: Command, hearts: Path, diagnostician: Path) -> None:
         code, out, _ = command(diagnostician, hearts, "diagnosis", "--leads", "I,II")
         assert code == 0
-        assert "**Not fine-tuned for these leads**, but for I, II, V2: no figure for the paper's tables." in out
+        assert (
+            "**Not fine-tuned for these leads**: it was trained with I, II, V2. No figure for the paper's tables."
+            in out
+        )
 
     def test_of_what_was_only_pre_trained(self, command: Command, hearts: Path, pretrained: Path) -> None:
         code, out, _ = command(pretrained, hearts, "identification")
         assert code == 0
-        assert "**Not fine-tuned for identification**" in out and "| rank1 |" in out
+        assert "**Not fine-tuned for identification**: the encoder was only pre-trained." in out and "| rank1 |" in out
 
 
 class TestRefusals:
@@ -156,8 +180,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("given", "said"),
         [
-            (["--leads", "I,V7"], "error: --leads: there is no lead V7; there are I, II"),
-            (["--json", "none/x.json"], "error: --json none/x.json: there is no folder none"),
+            (["--leads", "I,V7"], "error: leads are some of I, II"),
+            (["--leads", "I,I"], "error: leads are some of I, II"),
+            (["--leads", ""], "error: leads are some of I, II"),
+            (["--json", "none/x.json"], "error: --json none/x.json should be a file, in a folder that is there"),
             (["--data", "nowhere"], "error: nowhere"),
             (["--model", "nowhere"], "error: --model nowhere is no run with a model/, and no folder with a model.saf"),
         ],
@@ -190,7 +216,19 @@ class TestRefusals:
 
     def test_a_model_that_gives_no_numbers(self, hearts: Path, pretrained: Path, tmp_path: Path) -> None:
         config, weights = released.read(pretrained)
-        weights["encoder.norm.weight"] = torch.full_like(weights["encoder.norm.weight"], float("nan"))
+        weights["encoder.norm.weight"] = torch.full_like(weights["encoder.norm.weight"], 3e38)
         released.save(tmp_path / "m", weights, "paper", SMALL, {"trained_leads": config["trained_leads"]})
         with pytest.raises(ValueError, match="gallery vectors are not finite"):
             evaluate(tmp_path / "m", [str(hearts)], "identification", device=CPU)
+
+    def test_weights_that_are_no_numbers(self, pretrained: Path, tmp_path: Path) -> None:
+        """Neither released nor read."""
+        config, weights = released.read(pretrained)
+        weights["encoder.norm.weight"] = torch.full_like(weights["encoder.norm.weight"], float("nan"))
+        about = {"trained_leads": config["trained_leads"]}
+        with pytest.raises(ValueError, match="the weights are not all finite, and are not released"):
+            released.save(tmp_path / "m", weights, "paper", SMALL, about)
+        shutil.copytree(pretrained, tmp_path / "n")
+        save_file(weights, tmp_path / "n" / "model.safetensors")
+        with pytest.raises(ValueError, match="n holds a damaged model: not all of its weights are finite"):
+            released.read(tmp_path / "n")

@@ -76,7 +76,7 @@ def test_the_order_of_the_classes_does_not_matter(labels: np.ndarray, random: ob
 @given(BITS)
 def test_saying_the_labels_scores_1_and_nsr_scores_0(labels: np.ndarray) -> None:
     normal = np.broadcast_to(np.array(CLASS_NAMES) == "NSR", labels.shape)
-    possible = not (labels == normal).all() and labels.any()
+    possible = (labels & ~normal).any()  # something to gain over normal sinus rhythm
     assert score(labels, labels, CLASS_NAMES) == pytest.approx(1.0 if possible else 0.0)
     assert score(labels, normal, CLASS_NAMES) == 0
 

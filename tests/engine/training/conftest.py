@@ -18,6 +18,9 @@ CONFIGS = Path(__file__).parents[3] / "configs" / "pretrain"
 SMALL = ["model.size=tiny", "train.batch=8", "train.contrast_pool=8", "run.log_every=1", "log.to=[]"]
 SMALL += ["run.validate_every=1000"]
 
+# Of processes that are started: without what `ranks` adds to this one's.
+OUTSIDE = dict(os.environ)
+
 Train = Callable[..., int]
 
 

@@ -1,6 +1,7 @@
 """Fine-tuning of the smallest size in this process, and with two ranks."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +23,8 @@ from engine.training.ranks import Ranks
 from engine.training.schedule import tri_stage
 from engine.tuner import Tuner
 from tests.engine.conftest import shard
-from tests.engine.training.conftest import CONFIGS, Train, lines, status
-from tests.engine.training.test_launch import LAUNCHERS, ROOT
+from tests.engine.training.conftest import CONFIGS, OUTSIDE, Train, lines, status
+from tests.engine.training.test_launch import LAUNCHERS, QUIET, ROOT
 from tests.engine.training.test_pretrain import at, same_state
 from tests.recordings import noise, write
 
@@ -109,7 +110,7 @@ class TestBothTasks:
         before, after = weights(pretrained), weights(tmp_path / "tuned")
         of_encoder = [name for name in after if name.startswith("encoder.")]
         assert of_encoder and all(torch.equal(before[name], after[name]) for name in of_encoder)
-        assert "fresh: head" in capsys.readouterr().out
+        assert "a fresh head" in capsys.readouterr().out
         about = described(tmp_path / "tuned")
         assert (about["task"], about["trained_leads"]) == (task, ["I", "II", "V2"])
         assert about["pretrained"]["system"] == "w2v_cmsc_rlm" and len(about["pretrained"]["trained_leads"]) == 12
@@ -138,6 +139,50 @@ class TestBothTasks:
         of_head = [name for name in after if name.startswith("head.")]
         assert of_head and not any(torch.equal(first[name], after[name]) for name in of_head)
 
+    def test_a_stop_in_a_validation_loses_nothing(
+        self, tune: Tune, tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is made up for after the resume: the last one too, of a run that would have been finished."""
+        given = (*FRESH, "run.validate_every=2", "train.updates=4", "train.lr=1e-3")
+        assert tune(task, *given, to="straight") == 0
+        stop, real = tmp_path / "stopped" / "stop", Finetuning.inputs
+        for update in (2, 4):
+
+            def inputs(self: Finetuning, batch: Any, of: int, at: int = update) -> tuple[Any, ...]:
+                if of == at - 1 and not torch.is_grad_enabled():  # in the validation
+                    stop.touch()
+                return real(self, batch, of)
+
+            with monkeypatch.context() as planted:
+                planted.setattr(Finetuning, "inputs", inputs)
+                assert tune(task, *given, to="stopped", resume="auto") == 75
+            assert status(tmp_path / "stopped")["update"] == update
+        assert tune(task, *given, to="stopped", resume="auto") == 0
+        assert lines(tmp_path / "stopped", "valid") == lines(tmp_path / "straight", "valid")
+        ours, theirs = described(tmp_path / "stopped"), described(tmp_path / "straight")
+        assert (ours["update"], ours["validation"]) == (theirs["update"], theirs["validation"])
+
+    def test_a_resume_does_not_look_at_what_it_began_with(
+        self, tune: Tune, pretrained: Path, tmp_path: Path, task: str
+    ) -> None:
+        given = (f"model.from={pretrained}",)
+        assert tune(task, *given, "train.updates=1") == 0
+        before = described(tmp_path / "tuned")
+        shutil.rmtree(pretrained)
+        assert tune(task, *given, "train.updates=2", resume="auto") == 0
+        after = described(tmp_path / "tuned")
+        assert after["pretrained"] == before["pretrained"] and after["pretrained"]["system"] == "w2v_cmsc_rlm"
+        with pytest.raises(ValueError, match=r"was trained with other settings: model.from = none"):
+            tune(task, "model.from=none", "train.updates=3", resume="auto")
+
+    def test_going_on_elsewhere_without_the_best(self, tune: Tune, tmp_path: Path, task: str) -> None:
+        """Which lies in the folder of the run before: the best from there on is released."""
+        given = (*FRESH, "run.validate_every=1", "run.keep_every=1", "train.lr=1e-30")
+        assert tune(task, *given, "train.updates=3", to="first") == 0
+        third = str(at(tmp_path / "first", 3))
+        assert tune(task, *given, "train.updates=5", to="second", resume=third) == 0
+        assert described(tmp_path / "first")["update"] == 1 and described(tmp_path / "second")["update"] == 4
+
     def test_it_gives_up_without_a_better_one(self, tune: Tune, tmp_path: Path, task: str) -> None:
         given = ("train.updates=100", "train.lr=1e-30", "run.validate_every=2", "train.patience=3")
         assert tune(task, *FRESH, *given) == 0
@@ -157,12 +202,25 @@ class TestBothTasks:
             str(TASKS / f"{task}.yaml"),
         ]
         settings_ = [*given, f"data.path={hearts}", f"run.dir={tmp_path / 'two'}"]
-        subprocess.run([*program, *(word for one in settings_ for word in ("--set", one))], check=True)
+        words = [*program, *(word for one in settings_ for word in ("--set", one))]
+        subprocess.run(words, env=OUTSIDE | QUIET, check=True)
+        names = ["score"] if task == "diagnosis" else ["rank1", "rank5", "equal_error_rate"]
         for ours, theirs in zip(lines(tmp_path / "one", "valid"), lines(tmp_path / "two", "valid"), strict=True):
-            assert ours == pytest.approx(theirs, rel=1e-6)
+            assert [ours[name] for name in names] == pytest.approx([theirs[name] for name in names], rel=1e-6)
         for ours, theirs in zip(lines(tmp_path / "one"), lines(tmp_path / "two"), strict=True):
             for name in ("loss", "gradient_norm"):
                 assert ours[name] == pytest.approx(theirs[name], rel=1e-3)
+
+
+def test_the_head_is_always_a_fresh_one(tune: Tune, tmp_path: Path) -> None:
+    """Also where what it begins with has one, of which the classes may be others."""
+    assert tune("diagnosis", *FRESH, "train.updates=2", "train.lr=1e-2", to="first") == 0
+    given = (f"model.from={tmp_path / 'first'}", "train.updates=1", "train.lr=1e-30")
+    assert tune("diagnosis", *given, to="second") == 0
+    first, second = weights(tmp_path / "first"), weights(tmp_path / "second")
+    assert torch.equal(first["encoder.norm.weight"], second["encoder.norm.weight"])
+    assert not torch.equal(first["head.weight"], second["head.weight"])
+    assert described(tmp_path / "second")["pretrained"]["task"] == "diagnosis"
 
 
 class TestRecipeReference:
@@ -221,11 +279,11 @@ class TestRefusals:
         with pytest.raises(ValueError, match="begun is a run that has not finished: --resume auto goes on with it"):
             tune("diagnosis", f"model.from={tmp_path / 'begun'}")
 
-    def test_a_dataset_without_labels(self, tune: Tune, tmp_path: Path) -> None:
-        for number in range(40):
-            folder = tmp_path / "training" / "cpsc_2018" / "g1"
-            write(folder, f"A{number:04}", noise(number, 5000), comments=["# Dx: 55827005"])  # which is not scored
-        data = shard(tmp_path / "training", tmp_path / "set")
+    def test_a_dataset_without_labels(self, tune: Tune, hearts: Path, tmp_path: Path) -> None:
+        data = tmp_path / "set"
+        shutil.copytree(hearts, data)
+        column = data / "views" / "diagnosis-train" / "classes.npy"
+        np.save(column, np.zeros_like(np.load(column)))
         with pytest.raises(ValueError, match="no segment of diagnosis-train has a label"):
             tune("diagnosis", *FRESH, f"data.path={data}")
 

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from engine.training import checkpoint
-from tests.engine.training.conftest import CONFIGS, SMALL, lines, status
+from tests.engine.training.conftest import CONFIGS, OUTSIDE, SMALL, lines, status
 from tests.engine.training.test_pretrain import STILL, WATCHED, at, same_state
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ def begin(
     return subprocess.Popen(
         command,
         cwd="/",  # from any folder
-        env=os.environ | QUIET,
+        env=OUTSIDE | QUIET,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,14 +1,13 @@
 """Every config file under two ranks, every ZeRO stage and precision, and a run that learns."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.engine.training.conftest import CONFIGS, SMALL, lines
+from tests.engine.training.conftest import CONFIGS, OUTSIDE, SMALL, lines
 from tests.engine.training.test_launch import LAUNCHERS, QUIET, ROOT, begin, finish
 
 pytestmark = pytest.mark.slow
@@ -37,7 +36,7 @@ def many(runs: list[tuple[str, str, list[str]]], data: Path, to: Path) -> None:
         for name, file, given in runs
     ]
     command = [*LAUNCHERS["torchrun"], str(program), str(ROOT), json.dumps(listed)]
-    subprocess.run(command, env=os.environ | QUIET, check=True)
+    subprocess.run(command, env=OUTSIDE | QUIET, check=True)
 
 
 def test_each_config_trains_with_two_ranks(hearts: Path, tmp_path: Path) -> None:
