@@ -64,19 +64,21 @@ def _put(values: dict[str, Any], setting: str) -> None:
     inner[last] = value
 
 
-def _build(of: type[T], values: Any, where: str) -> T:
+def _build(of: type[T], values: Any, where: str, default: Any = None) -> T:
+    """`default`: what holds where `values` say nothing; none: the defaults of the class."""
     if not isinstance(values, dict):
         raise ValueError(f"{where} = {values!r} should be settings, such as {where}.{_names(of)[0]}")
     known = {name.rstrip("_"): name for name in _names(of)}
     kinds = get_type_hints(of)
+    defaults = {f.name: getattr(default, f.name, f.default) for f in dataclasses.fields(of)}  # type: ignore[arg-type]
     given = {}
     for key, value in values.items():
         path = f"{where}.{key}" if where else str(key)
         if key not in known:
             raise ValueError(f"{path}: there is no such setting{nearest(str(key), known, where)}")
-        given[known[key]] = _value(kinds[known[key]], value, path)
+        given[known[key]] = _value(kinds[known[key]], value, path, defaults.get(known[key]))
     try:
-        return of(**given)
+        return of(**given) if default is None else dataclasses.replace(default, **given)
     except ValueError as failure:
         raise ValueError(f"{where.rpartition('.')[0]}.{failure}" if "." in where else str(failure)) from failure
 
@@ -93,11 +95,11 @@ def nearest(key: str, known: Iterable[str], where: str) -> str:
     return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(prefix + name for name in names)}"
 
 
-def _value(kind: Any, value: Any, path: str) -> Any:
+def _value(kind: Any, value: Any, path: str, default: Any = None) -> Any:
     """`value` as `kind`, where nothing is lost: 1 may be 1.0, "a" may be ["a"]."""
     origin, arguments = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(kind):
-        return _build(kind, value, path)  # type: ignore[arg-type]
+        return _build(kind, value, path, default)  # type: ignore[arg-type]
     if origin is tuple:
         listed = value if isinstance(value, list) else [value]
         return tuple(_value(arguments[0], item, path) for item in listed)

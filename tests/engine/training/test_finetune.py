@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from engine import settings
 from engine.config.common import load
 from engine.config.finetuning import FinetuneConfig
-from engine.model.sizes import FINETUNING, SIZES
+from engine.model.sizes import FINETUNING, NO_DROPOUT, SIZES
 from engine.training import runs
 from engine.training.finetuning import Finetuning
 from engine.training.ranks import Ranks
@@ -251,6 +251,13 @@ def test_a_linear_probe_sees_the_encoder_without_dropout() -> None:
     assert torch.equal(tuner(signal).outputs, tuner(signal).outputs)
     free = Tuner("diagnosis", 26, SIZES["tiny"], drop=FINETUNING).train()
     assert not torch.equal(free(signal).outputs, free(signal).outputs)
+
+
+def test_one_setting_of_a_group_leaves_the_others_as_they_are_in_fine_tuning() -> None:
+    """Not as they are in pre-training."""
+    given = ["data.path=D", "run.dir=R", "model.from=none", "model.dropout.activation=0"]
+    drop = load(FinetuneConfig, TASKS / "diagnosis.yaml", given).model.dropout
+    assert drop == NO_DROPOUT
 
 
 class TestRefusals:
