@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import machine, positional, report
+from benchmarks import profile as profiling
 from engine.hardware import datasheet_peak
 from engine.learner import Learner
 from engine.methods import SYSTEMS
@@ -47,7 +48,8 @@ class Optimizer:
                 parameter.copy_(master)
 
 
-def run(size: str, system: str, pairs: int, updates: int, out: Path) -> Path:
+def run(size: str, system: str, pairs: int, updates: int, out: Path, profile: bool = False) -> Path:
+    """-> the page of results. `profile`: also where the time of an update goes, with a trace beside the page."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     sizes, segments = SIZES[size], 2 * pairs
     shapes = machine.products(sizes, segments * sizes.tokens(_SAMPLES))
@@ -68,9 +70,13 @@ def run(size: str, system: str, pairs: int, updates: int, out: Path) -> Path:
     }
     del candidates
     figures["positional"] = positional.measure(sizes, segments, device)
+    lines = _lines(figures)
+    if profile:
+        fitting = figures["segments"]["Leadwise, bf16"] // 2
+        lines += ["", *_profiled(sizes, system, fitting, max(rates), device, out / f"trace-step-{size}.json.gz")]
     command = f"python -m benchmarks step --size {size} --system {system} --pairs {pairs} --updates {updates}"
     on = f"-{figures['device'].replace(' ', '-')}" if device.type == "cuda" else ""
-    return report.write(out, f"step-{size}{on}", command, figures, _lines(figures))
+    return report.write(out, f"step-{size}{on}", command, figures, lines)
 
 
 class Prepared(NamedTuple):
@@ -119,7 +125,21 @@ def _drawn(sizes: Sizes, pairs: int, device: torch.device) -> tuple[Tensor, Tens
     return torch.randn(pairs, 2, _SAMPLES, sizes.leads, device=device), starts
 
 
+def _profiled(
+    sizes: Sizes, system: str, pairs: int, matrix_rate: float, device: torch.device, trace: Path
+) -> list[str]:
+    """Of eager updates: of a compiled one the parts cannot be told."""
+    learner, update = _learner(sizes, system, device, False, pairs)
+    with profiling.watched(learner):
+        found = profiling.profile(update, 2, trace, device)
+    return profiling.lines(found, sizes, 2 * pairs, matrix_rate, SYSTEMS[system].local)
+
+
 def _leadwise(sizes: Sizes, system: str, device: torch.device, compiled: bool, pairs: int) -> Update:
+    return _learner(sizes, system, device, compiled, pairs)[1]
+
+
+def _learner(sizes: Sizes, system: str, device: torch.device, compiled: bool, pairs: int) -> tuple[Learner, Update]:
     batch, starts = _drawn(sizes, pairs, device)
     learner = Learner(SYSTEMS[system], sizes).to(batch.device, torch.bfloat16)
     optimizer = Optimizer(learner)
@@ -136,10 +156,11 @@ def _leadwise(sizes: Sizes, system: str, device: torch.device, compiled: bool, p
         forward(batch, identity, masks, temperature).total.backward()
         if batch.is_cuda:
             torch.cuda.set_sync_debug_mode("default")
-        optimizer.step()
+        with profiling.part("optimizer"):
+            optimizer.step()
         warm = True
 
-    return update
+    return learner, update
 
 
 def _peer(sizes: Sizes, device: torch.device, dtype: torch.dtype, pairs: int) -> Update:

@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
-from benchmarks import archives, machine, processes, report
+from benchmarks import archives, machine, processes, profile_train, report
+from benchmarks import profile as profiling
 from engine.hardware import datasheet_peak
+from engine.methods import SYSTEMS
 from engine.model.flops import training_flops
 from engine.model.sizes import SIZES
 
@@ -20,8 +22,18 @@ _RECORDINGS = 2000
 _SKIPPED = 2  # updates at the start: memory is allocated, graphs are compiled
 
 
-def run(size: str, system: str, pairs: int, updates: int, ranks: int, scratch: Path | None, out: Path) -> Path:
-    """-> the page of results; `pairs` of one update, all in one pool."""
+def run(
+    size: str,
+    system: str,
+    pairs: int,
+    updates: int,
+    ranks: int,
+    scratch: Path | None,
+    out: Path,
+    profile: bool = False,
+) -> Path:
+    """-> the page of results; `pairs` of one update, all in one pool. `profile`: also where the time of an update goes,
+    in runs of their own, with a trace of each beside the page."""
     gpu = torch.cuda.is_available()
     device = torch.device("cuda" if gpu else "cpu")
     shapes = machine.products(SIZES[size], 2 * pairs // ranks * SIZES[size].tokens(2500))
@@ -34,6 +46,9 @@ def run(size: str, system: str, pairs: int, updates: int, ranks: int, scratch: P
         if ranks > 1:
             runs[f"{ranks} ranks"] = _train(work, size, system, pairs, updates, ranks)
         rates.append(machine.matrix_rate(shapes, torch.bfloat16, device))
+        profiled = []
+        for world in dict.fromkeys((1, ranks)) if profile else ():
+            profiled += _profiled(work, size, system, pairs, world, max(rates), out)
     figures: dict[str, Any] = {
         "size": size,
         "system": system,
@@ -44,12 +59,24 @@ def run(size: str, system: str, pairs: int, updates: int, ranks: int, scratch: P
         "runs": runs,
     }
     command = f"python -m benchmarks train --size {size} --system {system} --pairs {pairs} --updates {updates}"
-    return report.write(out, f"train-{size}", f"{command} --ranks {ranks}", figures, _lines(figures))
+    return report.write(out, f"train-{size}", f"{command} --ranks {ranks}", figures, [*_lines(figures), *profiled])
 
 
-def _train(work: Path, size: str, system: str, pairs: int, updates: int, ranks: int) -> dict[str, Any]:
-    """What the run says of each update, and of its checkpoint."""
-    folder = work / f"run{ranks}"
+def _profiled(work: Path, size: str, system: str, pairs: int, ranks: int, matrix_rate: float, out: Path) -> list[str]:
+    """Of the first rank; not compiled, or the parts could not be told."""
+    trace = out.resolve() / f"trace-train-{size}-{ranks}.json.gz"
+    _train(work, size, system, pairs, profile_train.UPDATES, ranks, trace)
+    table = profiling.lines(
+        profiling.read(trace), SIZES[size], 2 * pairs // ranks, matrix_rate / ranks, SYSTEMS[system].local
+    )
+    return ["", f"Ranks: {ranks}.", "", *table]
+
+
+def _train(
+    work: Path, size: str, system: str, pairs: int, updates: int, ranks: int, trace: Path | None = None
+) -> dict[str, Any]:
+    """What the run says of each update, and of its checkpoint. `trace`: under the profiler, which writes it there."""
+    folder = work / f"run{ranks}{'-profiled' if trace else ''}"
     given = [f"data.path={work / 'set'}", f"run.dir={folder}", f"model.size={size}", f"train.system={system}"]
     given += [f"train.batch={pairs}", f"train.contrast_pool={pairs}", f"train.micro_batch={pairs // ranks}"]
     given += [
@@ -60,9 +87,12 @@ def _train(work: Path, size: str, system: str, pairs: int, updates: int, ranks: 
     ]
     launcher = [str(Path(sys.executable).parent / "deepspeed"), "--num_gpus", str(ranks)]
     config = processes.ROOT / "configs" / "pretrain" / "w2v_cmsc_rlm.yaml"
-    command = [*launcher, str(processes.ROOT / "engine" / "pretrain.py"), "--config", str(config)]
+    program = processes.ROOT / ("benchmarks/profile_train.py" if trace else "engine/pretrain.py")
+    given += ["train.compile=false"] if trace else []
+    command = [*launcher, str(program), "--config", str(config)]
     command += [word for setting in given for word in ("--set", setting)]
     environment = os.environ | {"PATH": f"{launcher[0].rpartition('/')[0]}:{os.environ['PATH']}"}
+    environment |= {profile_train.TRACE: str(trace)} if trace else {}
     printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     reported = [line for line in lines if line["kind"] == "train"][_SKIPPED:]

@@ -114,9 +114,9 @@ def _of_the_cache(p: Parameters, work: Work) -> str:
     return (
         f"**Later epochs** come from memory up to {memory / 1e6:.1f} million recordings, from the cache up to"
         f" {disk / 1e6:.0f} million ({default / 1e6:.2f} million with data.cache_gb as it is if nothing is said: raise"
-        f" it first). Beyond, every node fetches every epoch again: with {_SMALL / 1e12:.0f} TB of cache, 10^8 recordings"
-        f" on 64 GPUs are {run.fetched_bytes / 1e15:,.1f} PB in {work.epochs} epochs. So many epochs are hardly meant for"
-        f" so many recordings: one alone is {run.first_hours:,.1f} h."
+        f" it first). Beyond, every node fetches every epoch again: with {_SMALL / 1e12:.0f} TB of cache, 10^8"
+        f" recordings on 64 GPUs are {run.fetched_bytes / 1e15:,.1f} PB in {work.epochs} epochs. So many epochs are"
+        f" hardly meant for so many recordings: one alone is {run.first_hours:,.1f} h."
     )
 
 

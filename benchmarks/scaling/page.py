@@ -57,10 +57,10 @@ def _of_ranks(figures: dict[str, Any]) -> list[str]:
         segments = 2 * check["micro_batch"] * check["micro_steps"] * check["ranks"]
         by_itself = alone.get((check["size"], check["micro_batch"], check["micro_steps"], 1))
         share = f"{by_itself / check['measured']:.1%}" if by_itself and check["stage"] == 1 else "-"
-        counted, of_model = (f"{size / 1e6:.2f}" if size else "-" for size in (_counted(check), _modelled(check)))
+        seen, of_model = (f"{size / 1e6:.2f}" if size else "-" for size in (counted(check), modelled(check)))
         kind = f"{check['ranks']} x {check['micro_batch']} x {check['micro_steps']}"
         cells = [check["size"], kind, str(check["stage"]), f"{segments / check['measured']:.2f}", share]
-        lines.append(f"| {' | '.join([*cells, counted, of_model])} |")
+        lines.append(f"| {' | '.join([*cells, seen, of_model])} |")
     if figures["collectives"]:
         lines += ["", "| collective | MB in all | ms | MB/s sent by each rank |", "|---|---|---|---|"]
     ranks = max((check["ranks"] for check in figures["checks"]), default=1)
@@ -77,12 +77,12 @@ def _kind(cell: dict[str, Any]) -> tuple[str, int, int, int]:
     return cell["size"], cell["micro_batch"], cell["micro_steps"], cell["stage"]
 
 
-def _counted(check: dict[str, Any]) -> float:
+def counted(check: dict[str, Any]) -> float:
     """Bytes that a rank sends in an update, from the collectives that were seen."""
     return sum(sent(_NAMES[name], size, check["ranks"]) for name, (_, size) in check["sent"].items() if name in _NAMES)
 
 
-def _modelled(check: dict[str, Any]) -> float:
+def modelled(check: dict[str, Any]) -> float:
     ranks, micro_steps = check["ranks"], check["micro_steps"]
     pool = check["micro_batch"] * ranks
     work = work_of(check["size"], batch=pool * micro_steps, pool=pool, stage=check["stage"])
