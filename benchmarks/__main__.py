@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks import believable, checkpoint, compare, finetune, index, loader, shard, step, track, train
+from benchmarks import believable, checkpoint, compare, finetune, index, loader, scaling, shard, step, track, train
 from benchmarks.paper import command as paper
 from benchmarks.processes import ROOT
 from engine.model.sizes import SIZES
@@ -32,6 +32,7 @@ SUITE: dict[str, Benchmark] = {
     "train": train,
     "checkpoint": checkpoint,
     "finetune": finetune,
+    "scaling": scaling,
 }
 _TOOLS: dict[str, Benchmark] = {"believable": believable, "index": index, "track": track}
 _WITH_A_PAGE = (*SUITE, "believable")

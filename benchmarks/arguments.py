@@ -23,6 +23,12 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", default="w2v_cmsc_rlm", choices=[n for n in SYSTEMS if n != "random_init"])
 
 
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--profile", action="store_true", help="also where an update's time goes, with a trace for ui.perfetto.dev"
+    )
+
+
 def size(chosen: argparse.Namespace) -> str:
     return str(chosen.size or ("small" if chosen.quick else "base"))
 

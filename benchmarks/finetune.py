@@ -67,7 +67,7 @@ def _tune(work: Path, task: str, size: str, segments: int, updates: int) -> dict
     """From fresh weights: what it begins with does not change what it takes."""
     given = [f"data.path={work / 'set'}", "model.from=none", f"model.size={size}", f"train.batch={segments}"]
     given += [f"train.micro_batch={segments}", f"train.updates={updates}"]
-    return engine_runs.run("finetune", f"finetune/{task}", work / task, given)
+    return engine_runs.run("engine/finetune.py", f"finetune/{task}", work / task, given)
 
 
 def lines(figures: dict[str, Any]) -> list[str]:

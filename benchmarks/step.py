@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import arguments, machine, positional, report
+from benchmarks import profile as profiling
 from benchmarks.limits import MATRIX, Gauge
 from benchmarks.result import Measure
 from engine.hardware import datasheet_peak
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_system(parser)
     parser.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
     parser.add_argument("--updates", type=int, default=5)
+    arguments.add_profile(parser)
     arguments.add_common(parser, "size small")
 
 
@@ -73,8 +75,10 @@ def run(chosen: argparse.Namespace) -> Path:
     figures["matrix_rates"] = gauge.limits["bf16 matrix rate"].readings
     command = f"python -m benchmarks step --size {size} --system {chosen.system} --pairs {pairs}"
     command += f" --updates {chosen.updates}"
-    name = arguments.named(f"step-{size}", chosen)
-    return report.write(chosen.out, name, command, figures, lines(figures), measures(figures), gauge.limits)
+    name, page = arguments.named(f"step-{size}", chosen), lines(figures)
+    if chosen.profile:
+        page += ["", *_profiled(figures, gauge.limits["bf16 matrix rate"].best, chosen.out, device)]
+    return report.write(chosen.out, name, command, figures, page, measures(figures), gauge.limits)
 
 
 def measures(figures: dict[str, Any]) -> list[Measure]:
@@ -149,7 +153,20 @@ def _drawn(sizes: Sizes, pairs: int, device: torch.device) -> tuple[Tensor, Tens
     return torch.randn(pairs, 2, _SAMPLES, sizes.leads, device=device), starts
 
 
+def _profiled(figures: dict[str, Any], matrix_rate: float, out: Path, device: torch.device) -> list[str]:
+    """Of eager updates: of a compiled one the parts cannot be told. The trace lies beside the page."""
+    size, system, segments = figures["size"], figures["system"], figures["segments"]["Leadwise, bf16"]
+    learner, update = _learner(SIZES[size], system, device, False, segments // 2)
+    with profiling.watched(learner):
+        found = profiling.profile(update, 2, out / f"trace-step-{size}.json.gz", device)
+    return profiling.lines(found, SIZES[size], segments, matrix_rate, SYSTEMS[system].local)
+
+
 def leadwise(sizes: Sizes, system: str, device: torch.device, compiled: bool, pairs: int) -> Update:
+    return _learner(sizes, system, device, compiled, pairs)[1]
+
+
+def _learner(sizes: Sizes, system: str, device: torch.device, compiled: bool, pairs: int) -> tuple[Learner, Update]:
     batch, starts = _drawn(sizes, pairs, device)
     learner = Learner(SYSTEMS[system], sizes).to(batch.device, torch.bfloat16)
     optimizer = Optimizer(learner)
@@ -166,10 +183,11 @@ def leadwise(sizes: Sizes, system: str, device: torch.device, compiled: bool, pa
         forward(batch, identity, masks, temperature).total.backward()
         if batch.is_cuda:
             torch.cuda.set_sync_debug_mode("default")
-        optimizer.step()
+        with profiling.part("optimizer"):
+            optimizer.step()
         warm = True
 
-    return update
+    return learner, update
 
 
 def _peer(sizes: Sizes, device: torch.device, dtype: torch.dtype, pairs: int) -> Update:

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from benchmarks import archives, arguments, engine_runs, machine, processes, report
+from benchmarks import archives, arguments, engine_runs, machine, processes, profile_train, report
+from benchmarks import profile as profiling
 from benchmarks.limits import ALL_REDUCE, Gauge
 from benchmarks.result import Measure
 from engine.hardware import datasheet_peak
@@ -18,6 +19,7 @@ from engine.model.sizes import SIZES
 
 _RECORDINGS = 2000
 _MATRIX = "bf16 matrix rate"
+_CONFIG = "pretrain/w2v_cmsc_rlm"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
     parser.add_argument("--updates", type=int, default=8)
     parser.add_argument("--ranks", type=int, default=1, help="also with so many")
+    arguments.add_profile(parser)
     arguments.add_common(parser, "size small")
 
 
@@ -44,6 +47,9 @@ def run(chosen: argparse.Namespace) -> Path:
         if ranks > 1:
             runs[f"{ranks} ranks"] = _train(work, chosen, ranks)
         gauge.read()
+        profiled = []
+        for world in dict.fromkeys((1, ranks)) if chosen.profile else ():
+            profiled += _profiled(work, chosen, world, gauge.limits[_MATRIX].best)
     figures: dict[str, Any] = {
         "size": size,
         "system": chosen.system,
@@ -56,7 +62,8 @@ def run(chosen: argparse.Namespace) -> Path:
     command = f"python -m benchmarks train --size {size} --system {chosen.system} --pairs {pairs}"
     command += f" --updates {chosen.updates} --ranks {ranks}"
     name = arguments.named(f"train-{size}", chosen)
-    return report.write(chosen.out, name, command, figures, lines(figures), measures(figures), gauge.limits)
+    page = [*lines(figures), *profiled]
+    return report.write(chosen.out, name, command, figures, page, measures(figures), gauge.limits)
 
 
 def measures(figures: dict[str, Any]) -> list[Measure]:
@@ -64,13 +71,29 @@ def measures(figures: dict[str, Any]) -> list[Measure]:
     return [Measure(name, "segments/s", engine_runs.speeds(run), costs) for name, run in figures["runs"].items()]
 
 
+def _profiled(work: Path, chosen: argparse.Namespace, ranks: int, matrix_rate: float) -> list[str]:
+    """Of the first rank, in a run of its own; not compiled, or the parts could not be told."""
+    size = arguments.size(chosen)
+    trace = chosen.out.resolve() / f"trace-train-{size}-{ranks}.json.gz"
+    given = [*_settings(work, chosen, ranks), f"train.updates={profile_train.UPDATES}", "train.compile=false"]
+    environment = {profile_train.TRACE: str(trace)}
+    program = "benchmarks/profile_train.py"
+    engine_runs.run(program, _CONFIG, work / f"run{ranks}-profiled", given, ranks, environment)
+    segments, local = 2 * chosen.pairs // ranks, SYSTEMS[chosen.system].local
+    table = profiling.lines(profiling.read(trace), SIZES[size], segments, matrix_rate / ranks, local)
+    return ["", f"Ranks: {ranks}.", "", *table]
+
+
 def _train(work: Path, chosen: argparse.Namespace, ranks: int) -> dict[str, Any]:
     """What the run says of each update, and of its checkpoint."""
+    given = [*_settings(work, chosen, ranks), f"train.updates={chosen.updates}"]
+    return engine_runs.run("engine/pretrain.py", _CONFIG, work / f"run{ranks}", given, ranks)
+
+
+def _settings(work: Path, chosen: argparse.Namespace, ranks: int) -> list[str]:
     pairs = chosen.pairs
     given = [f"data.path={work / 'set'}", f"model.size={arguments.size(chosen)}", f"train.system={chosen.system}"]
-    given += [f"train.batch={pairs}", f"train.contrast_pool={pairs}", f"train.micro_batch={pairs // ranks}"]
-    given += [f"train.updates={chosen.updates}"]
-    return engine_runs.run("pretrain", "pretrain/w2v_cmsc_rlm", work / f"run{ranks}", given, ranks)
+    return [*given, f"train.batch={pairs}", f"train.contrast_pool={pairs}", f"train.micro_batch={pairs // ranks}"]
 
 
 def lines(figures: dict[str, Any]) -> list[str]:
