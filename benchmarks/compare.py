@@ -34,7 +34,7 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.worktrees:
         if chosen.results:
             raise ValueError("OLD NEW and --worktrees are two ways to compare: give one")
-        return turns.compare(*chosen.worktrees, chosen.size, chosen.pairs, chosen.turns)
+        return turns.compare(chosen.worktrees[0], chosen.worktrees[1], chosen.size, chosen.pairs, chosen.turns)
     if len(chosen.results) != 2:
         raise ValueError(f"compare takes two results, OLD and NEW, not {len(chosen.results)}; or --worktrees A B")
     old, new = (_read(path) for path in chosen.results)
@@ -78,14 +78,14 @@ def _line(old: Result, new: Result, was: Measure, now: Measure) -> Line | None:
     limit = next((name for name in now.costs if name in was.costs and name in old.limits and name in new.limits), None)
     if limit is None:
         return Line(now.name, speed, None, speed) if old.slug == new.slug else None
-    machines = [one.limits[limit] for one in (old, new)]
-    floor = max(_FLOOR, drift(machine.readings for machine in machines))
-    shares = [
-        [measure.rate_of(limit, value) / machine.best for value in measure.repetitions]
-        for measure, machine in zip((was, now), machines, strict=True)
-    ]
-    share = apart(*shares, floor)
+    before, after = old.limits[limit], new.limits[limit]
+    floor = max(_FLOOR, drift((before.readings, after.readings)))
+    share = apart(_shares(was, limit, before.best), _shares(now, limit, after.best), floor)
     return Line(now.name, speed, share, share)
+
+
+def _shares(measure: Measure, limit: str, best: float) -> list[float]:
+    return [measure.rate_of(limit, value) / best for value in measure.repetitions]
 
 
 def _speeds(measure: Measure) -> list[float]:
