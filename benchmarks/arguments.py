@@ -36,3 +36,8 @@ def size(chosen: argparse.Namespace) -> str:
 def named(name: str, chosen: argparse.Namespace) -> str:
     """The name of the result: that of a quick run is not in the way of a whole one."""
     return f"{name}-quick" if chosen.quick else name
+
+
+def command(words: str, chosen: argparse.Namespace) -> str:
+    source = " --source ARCHIVE" if getattr(chosen, "source", None) else ""  # whose place is nobody's business
+    return f"python -m benchmarks {words}{source}{' --quick' if chosen.quick else ''}"

@@ -37,7 +37,7 @@ def run(chosen: argparse.Namespace) -> Path:
         printed = processes.output("-m", "benchmarks.checkpoint_runs", size, Path(folder) / "run", str(repeats))
         gauge.read()
     figures = {"size": size, "device": device.type, **json.loads(printed.splitlines()[-1])}
-    command = f"python -m benchmarks checkpoint --size {size} --repeats {repeats}"
+    command = arguments.command(f"checkpoint --size {size} --repeats {repeats}", chosen)
     name = arguments.named(f"checkpoint-{size}", chosen)
     return report.write(chosen.out, name, command, figures, lines(figures), measures(figures), gauge.limits)
 

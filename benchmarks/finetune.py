@@ -45,8 +45,8 @@ def run(chosen: argparse.Namespace) -> Path:
         "datasheet_peak": datasheet_peak(device),
         "runs": runs,
     }
-    command = f"python -m benchmarks finetune --size {size} --segments {segments} --updates {chosen.updates}"
-    command += " --quick" if chosen.quick else ""
+    words = f"finetune --size {size} --segments {segments} --updates {chosen.updates}"
+    command = arguments.command(words, chosen)
     name = arguments.named(f"finetune-{size}", chosen)
     return report.write(chosen.out, name, command, figures, lines(figures), measures(figures), gauge.limits)
 

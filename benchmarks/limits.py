@@ -149,9 +149,9 @@ def verdict(shares: Mapping[str, float], name: str) -> str:
     rest = ", ".join(f"{limit} {shares[limit]:.1%}" for limit in shares if limit != nearest)
     others = f" (beside it: {rest})" if rest else ""
     if shares[nearest] >= _NEAR:
-        return f"What limits it: the {nearest}, of which {name} has {shares[nearest]:.1%}{others}."
+        return f"What limits it: the {nearest}, of which `{name}` has {shares[nearest]:.1%}{others}."
     return (
-        f"What limits it: none of the limits measured; {name} is nearest to the {nearest},"
+        f"What limits it: none of the limits measured; `{name}` is nearest to the {nearest},"
         f" with {shares[nearest]:.1%}{others}. The rest is overhead and waiting."
     )
 

@@ -38,8 +38,7 @@ def run(chosen: argparse.Namespace) -> Path:
         gauge.read()
         figures = _figures(Path(folder), recordings, repeats, chosen.source)
         gauge.read()
-    command = f"python -m benchmarks loader --recordings {recordings} --repeats {repeats}"
-    command += " --source ARCHIVE" if chosen.source else ""
+    command = arguments.command(f"loader --recordings {recordings} --repeats {repeats}", chosen)
     name = arguments.named("loader", chosen)
     return report.write(chosen.out, name, command, figures, lines(figures), measures(figures), gauge.limits)
 

@@ -59,9 +59,8 @@ def run(chosen: argparse.Namespace) -> Path:
         gauge.read()
         figures = _figures(Path(folder), counts, chosen.source)
         gauge.read()
-    command = f"python -m benchmarks shard --recordings {counts.recordings} --repeats {counts.repeats}"
-    command += f" --large {counts.large}" + (" --source ARCHIVE" if chosen.source else "")
-    command += " --quick" if chosen.quick else ""
+    words = f"shard --recordings {counts.recordings} --repeats {counts.repeats} --large {counts.large}"
+    command = arguments.command(words, chosen)
     name = arguments.named("shard", chosen)
     return report.write(chosen.out, name, command, figures, lines(figures), measures(figures), gauge.limits)
 

@@ -73,12 +73,13 @@ def run(chosen: argparse.Namespace) -> Path:
         gauge.read()
     figures["positional"] = positional.measure(SIZES[size], 2 * pairs, device)
     figures["matrix_rates"] = gauge.limits["bf16 matrix rate"].readings
-    command = f"python -m benchmarks step --size {size} --system {chosen.system} --pairs {pairs}"
-    command += f" --updates {chosen.updates}"
+    words = f"step --size {size} --system {chosen.system} --pairs {pairs} --updates {chosen.updates}"
     name, page = arguments.named(f"step-{size}", chosen), lines(figures)
     if chosen.profile:
         page += ["", *_profiled(figures, gauge.limits["bf16 matrix rate"].best, chosen.out, device)]
-    return report.write(chosen.out, name, command, figures, page, measures(figures), gauge.limits)
+    return report.write(
+        chosen.out, name, arguments.command(words, chosen), figures, page, measures(figures), gauge.limits
+    )
 
 
 def measures(figures: dict[str, Any]) -> list[Measure]:

@@ -59,8 +59,8 @@ def run(chosen: argparse.Namespace) -> Path:
         "datasheet_peak": datasheet_peak(device),
         "runs": runs,
     }
-    command = f"python -m benchmarks train --size {size} --system {chosen.system} --pairs {pairs}"
-    command += f" --updates {chosen.updates} --ranks {ranks}"
+    words = f"train --size {size} --system {chosen.system} --pairs {pairs} --updates {chosen.updates} --ranks {ranks}"
+    command = arguments.command(words, chosen)
     name = arguments.named(f"train-{size}", chosen)
     page = [*lines(figures), *profiled]
     return report.write(chosen.out, name, command, figures, page, measures(figures), gauge.limits)

@@ -47,15 +47,15 @@ def test_shares_of_a_rate_and_of_a_time() -> None:
     [
         (
             {MATRIX: 0.751, MEMORY: 0.2},
-            f"What limits it: the {MATRIX}, of which x has 75.1% (beside it: {MEMORY} 20.0%).",
+            f"What limits it: the {MATRIX}, of which `x` has 75.1% (beside it: {MEMORY} 20.0%).",
         ),
         (
             {MATRIX: 0.1, MEMORY: 0.5},
-            f"What limits it: the {MEMORY}, of which x has 50.0% (beside it: {MATRIX} 10.0%).",
+            f"What limits it: the {MEMORY}, of which `x` has 50.0% (beside it: {MATRIX} 10.0%).",
         ),
         (
             {MATRIX: 0.4999},
-            f"What limits it: none of the limits measured; x is nearest to the {MATRIX}, with 50.0%."
+            f"What limits it: none of the limits measured; `x` is nearest to the {MATRIX}, with 50.0%."
             " The rest is overhead and waiting.",
         ),
         ({}, "What limits it: no limit was measured beside it."),
@@ -74,7 +74,7 @@ def test_a_report_has_every_figure_as_a_share_and_ends_with_what_limits(tmp_path
     assert "| ours | 3.000 (2.000 to 4.000) segments/s | 75.0% |" in page
     assert "| peer | 1.000 segments/s | - |" in page
     assert f"| {MATRIX} | 4.000 GFLOP/s, 3.000 GFLOP/s |" in page
-    assert page.endswith(f"What limits it: the {MATRIX}, of which ours has 75.0%.\n")
+    assert page.endswith(f"What limits it: the {MATRIX}, of which `ours` has 75.0%.\n")
     assert (tmp_path / f"{one.stem}.png").read_bytes().startswith(b"\x89PNG")
     assert results.all_of(tmp_path) == [parse(one.text(), "")]
 
