@@ -20,6 +20,7 @@ from torch.profiler import ProfilerActivity, record_function
 from torch.profiler import profile as torch_profile
 
 from engine.learner import Learner
+from engine.model.attention import Layer
 from engine.model.flops import forward_flops
 from engine.model.sizes import Sizes
 
@@ -85,6 +86,7 @@ def _spans(learner: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Module]]:
     yield "projection", encoder.feature_norm, encoder.projection
     yield "positional", encoder.positional, encoder.positional
     for layer in encoder.layers:
+        assert isinstance(layer, Layer)
         yield "attention", layer.attention, layer.attention
         yield "feed-forward", layer.expand, layer.contract
 
@@ -126,9 +128,9 @@ def parts(events: Sequence[Event]) -> tuple[dict[str, float], str]:
     part_of = _of_operations(operations, ranges, main)
     kernels = [event for event in whole if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     if kernels:
-        spans = [(*_span(kernel), *_of_kernel(kernel, part_of)) for kernel in kernels]
-        waits = [(*_span(event), 0, "data") for event in ranges if _part(event) == "data"]
-        return _swept([*spans, *waits], updates, "idle"), "cuda"
+        spans: list[Any] = [(*_span(kernel), *_of_kernel(kernel, part_of)) for kernel in kernels]
+        spans += [(*_span(event), 0, "data") for event in ranges if _part(event) == "data"]
+        return _swept(spans, updates, "idle"), "cuda"
     spans = [(*_span(event), *_of_cpu(event, part_of[_external(event)])) for event in _outermost(operations, main)]
     spans += [(*_span(event), 1, "communication") for event in whole if str(event["name"]).startswith("gloo:")]
     spans += [(*_span(event), 0, _part(event)) for event in ranges if _part(event) in ("data", "optimizer")]
@@ -235,16 +237,17 @@ def _swept(spans: Sequence[Any], updates: Sequence[tuple[float, float]], rest: s
     for first, last in updates:
         ends += [(first, 1, -1, rest), (last, -1, -1, rest)]
     open_spans: Counter[tuple[int, str]] = Counter()
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
     before = 0.0
     for time, change, height, name in sorted(ends):
         if open_spans and time > before:
-            seconds[max(open_spans)[1]] += (time - before) / 1e6
+            highest = max(open_spans)[1]
+            seconds[highest] = seconds.get(highest, 0.0) + (time - before) / 1e6
         before = time
         open_spans[height, name] += change
         if not open_spans[height, name]:
             del open_spans[height, name]
-    return dict(seconds)
+    return seconds
 
 
 def part_flops(sizes: Sizes, local: bool = True) -> dict[str, float]:
@@ -274,5 +277,5 @@ def lines(found: Profile, sizes: Sizes, segments: int, matrix_rate: float, local
         if seconds:
             rate = f"{flops[name] * segments / seconds / matrix_rate:.0%}" if flops.get(name) else "-"
             table.append(f"| {name} | {seconds * 1e3:,.1f} | {seconds / whole:.1%} | {rate} |")
-    rate = sum(flops.values()) * segments / whole / matrix_rate
-    return [*table, f"| whole update | {whole * 1e3:,.1f} | 100.0% | {rate:.0%} |"]
+    of_whole = sum(flops.values()) * segments / whole / matrix_rate
+    return [*table, f"| whole update | {whole * 1e3:,.1f} | 100.0% | {of_whole:.0%} |"]

@@ -76,5 +76,5 @@ def _ranged_batches(batches: Any) -> Iterator[Any]:
 
 
 if __name__ == "__main__":
-    runs.Training = Profiled  # type: ignore[misc]
+    vars(runs)["Training"] = Profiled  # in its place
     command.main(__doc__, PretrainConfig, Pretraining)

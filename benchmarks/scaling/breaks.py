@@ -85,15 +85,16 @@ def _of_more_pools(p: Parameters, work: Work) -> str:
 
 def _of_reading(p: Parameters, work: Work) -> Iterator[str]:
     for where, name in (("store", "the object store"), ("disk", "the node's own disk")):
-        for batch, of in ((work.batch, lambda gpus: work), (0, lambda gpus: scaled_batch(work, gpus))):
-            waiting = [g for g in _powers() if reading_seconds(p, of(g), g, where) > update(p, of(g), g).busy]
-            if waiting:
-                gpus, what = waiting[0], f"{batch} pairs an update" if batch else "64 pairs a GPU"
-                seconds, busy = reading_seconds(p, of(gpus), gpus, where), update(p, of(gpus), gpus).busy
-                yield (
-                    f"**Reading from {name}**, {what}: the GPUs wait from {gpus} on ({seconds * 1e3:.0f} ms of reading"
-                    f" beside {busy * 1e3:.0f} ms of work)."
-                )
+        for what, fixed in ((f"{work.batch} pairs an update", True), ("64 pairs a GPU", False)):
+            for gpus in _powers():
+                of = work if fixed else scaled_batch(work, gpus)
+                seconds, busy = reading_seconds(p, of, gpus, where), update(p, of, gpus).busy
+                if seconds > busy:
+                    yield (
+                        f"**Reading from {name}**, {what}: the GPUs wait from {gpus} on ({seconds * 1e3:.0f} ms of"
+                        f" reading beside {busy * 1e3:.0f} ms of work)."
+                    )
+                    break
     larger = scaled_batch(work, _MOST)
     nodes = _MOST / p.node_size.value
     now = reading_seconds(p, larger, _MOST, "disk")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks import report
+from benchmarks.result import Limit, Measure
 from benchmarks.scaling import fit, page, plot, ranks, sizes
 from benchmarks.scaling.machines import H200_NODES
 from benchmarks.scaling.model import Given, Parameters
@@ -82,8 +83,9 @@ def run(chosen: argparse.Namespace, folder: Path) -> Path:
     here = H200_NODES if gpu else cores
     checks = [_check(here, device, None, cell, 1, seconds) for cell, seconds in alone[len(plan.fitted) :]]
     for world, found in of_worlds.items():
-        for cell, seconds, sent in zip(plan.together, _seconds(found), _sent(found[0]), strict=True):
-            checks.append(_check(here, device, link, cell, world, seconds) | {"sent": sent})
+        for cell, each, sent in zip(plan.together, _repeats(found), _sent(found[0]), strict=True):
+            check = _check(here, device, link, cell, world, statistics.median(each))
+            checks.append(check | {"sent": sent, "seconds": each})
     elsewhere = _elsewhere(chosen, gpu, device, of_sizes)
     figures: dict[str, Any] = {
         "devices": devices,
@@ -99,7 +101,7 @@ def run(chosen: argparse.Namespace, folder: Path) -> Path:
     work = fit.work_of("base", stage=chosen.stage)
     name = "scaling-quick" if chosen.quick else "scaling"
     # The page of SCALING.md stands on what was measured; what is predicted can be worked out again from the JSON.
-    report.write(chosen.out, name, _command(chosen), figures, page.measured(figures))
+    report.write(chosen.out, name, _command(chosen), figures, page.measured(figures), *_measures(figures))
     folder.mkdir(parents=True, exist_ok=True)
     plot.draw(elsewhere, work, folder / "scaling.png")
     whole = folder / "SCALING.md"
@@ -108,16 +110,39 @@ def run(chosen: argparse.Namespace, folder: Path) -> Path:
     return whole
 
 
+def _measures(figures: dict[str, Any]) -> tuple[list[Measure], dict[str, Limit]]:
+    """Updates of several ranks, as shares of what as many do that send nothing."""
+    measures, limits = [], {}
+    alone = {page.kind(cell): cell["seconds"] for cell in figures["fitted"]}
+    alone |= {page.kind(check): check["measured"] for check in figures["checks"] if check["ranks"] == 1}
+    together = [check for check in figures["checks"] if check["ranks"] > 1]
+    for check in together:
+        each = 2 * check["micro_batch"] * check["micro_steps"] * check["ranks"]
+        name = f"{check['size']}, {check['ranks']} ranks x {check['micro_batch']} x {check['micro_steps']}"
+        costs = {}
+        if page.kind(check) in alone:
+            limit = f"{check['ranks']} alone, {check['size']}, {check['micro_batch']} x {check['micro_steps']}"
+            limits[limit] = Limit("segments/s", [each / alone[page.kind(check)]])
+            costs = {limit: 1.0}
+        name += f", ZeRO-{check['stage']}"
+        measures.append(Measure(name, "segments/s", [each / seconds for seconds in check["seconds"]], costs))
+    return sorted(measures, key=lambda measure: not measure.costs), limits
+
+
 def _command(chosen: argparse.Namespace) -> str:
     options = " --quick" if chosen.quick else ""
     options += f" --rate {chosen.rate:g}" if chosen.rate else ""
     return f"python -m benchmarks scaling{options}" + (f" --stage {chosen.stage}" if chosen.stage != 1 else "")
 
 
-def _seconds(processes: Sequence[dict[str, Any]]) -> list[float]:
-    """Of each cell: the median of the mean over processes, which are as busy as each other."""
+def _repeats(processes: Sequence[dict[str, Any]]) -> list[list[float]]:
+    """Of each cell the seconds of its updates, means over processes, which are as busy as each other."""
     cells = zip(*([cell["seconds"] for cell in process["updates"]] for process in processes), strict=True)
-    return [statistics.median(statistics.mean(each) for each in zip(*cell, strict=True)) for cell in cells]
+    return [[statistics.mean(each) for each in zip(*cell, strict=True)] for cell in cells]
+
+
+def _seconds(processes: Sequence[dict[str, Any]]) -> list[float]:
+    return [statistics.median(each) for each in _repeats(processes)]
 
 
 def _sent(process: dict[str, Any]) -> list[dict[str, list[int]]]:

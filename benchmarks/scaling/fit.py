@@ -80,7 +80,8 @@ def _solved(rows: Sequence[np.ndarray], seconds: Sequence[float]) -> np.ndarray:
     scale = matrix.max(0)  # or a parameter a billion times smaller than another is lost
     scale[scale == 0] = 1
     solution: np.ndarray = nnls(matrix / scale, np.ones(len(seconds)))[0]
-    return solution / scale
+    found: np.ndarray = solution / scale
+    return found
 
 
 def fitted(p: Parameters, size: str, of: Device, to: Link | None) -> Parameters:

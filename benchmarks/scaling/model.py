@@ -146,9 +146,9 @@ _FULL = 4
 
 def gradient_traffic(work: Work, micro_steps: int) -> list[tuple[str, float]]:
     """The collectives of an update, as DeepSpeed 0.19 has them: stages 1 and 2 reduce with all-reduce, in bf16."""
-    weights = _LOW * work.parameters
+    weights = float(_LOW * work.parameters)
     if work.stage == 0:  # float32 alone, see the engine's config
-        return [("all-reduce", _FULL * work.parameters)]
+        return [("all-reduce", float(_FULL * work.parameters))]
     if work.stage == 1:
         return [("all-reduce", weights), ("all-gather", weights)]
     if work.stage == 2:  # it reduces at every micro-step

@@ -41,8 +41,8 @@ def measured(figures: dict[str, Any]) -> list[str]:
 
 
 def _of_ranks(figures: dict[str, Any]) -> list[str]:
-    alone = {_kind(cell): cell["seconds"] for cell in figures["fitted"]}
-    alone |= {_kind(check): check["measured"] for check in figures["checks"] if check["ranks"] == 1}
+    alone = {kind(cell): cell["seconds"] for cell in figures["fitted"]}
+    alone |= {kind(check): check["measured"] for check in figures["checks"] if check["ranks"] == 1}
     lines = [
         f"Whole updates under DeepSpeed on a batch that stays, every rank a {figures['device']} of its own. Beside them"
         " the same updates of ranks that are alone, while as many others do the same: what is left is communication.",
@@ -58,8 +58,8 @@ def _of_ranks(figures: dict[str, Any]) -> list[str]:
         by_itself = alone.get((check["size"], check["micro_batch"], check["micro_steps"], 1))
         share = f"{by_itself / check['measured']:.1%}" if by_itself and check["stage"] == 1 else "-"
         seen, of_model = (f"{size / 1e6:.2f}" if size else "-" for size in (counted(check), modelled(check)))
-        kind = f"{check['ranks']} x {check['micro_batch']} x {check['micro_steps']}"
-        cells = [check["size"], kind, str(check["stage"]), f"{segments / check['measured']:.2f}", share]
+        shape = f"{check['ranks']} x {check['micro_batch']} x {check['micro_steps']}"
+        cells = [check["size"], shape, str(check["stage"]), f"{segments / check['measured']:.2f}", share]
         lines.append(f"| {' | '.join([*cells, seen, of_model])} |")
     if figures["collectives"]:
         lines += ["", "| collective | MB in all | ms | MB/s sent by each rank |", "|---|---|---|---|"]
@@ -73,7 +73,7 @@ def _of_ranks(figures: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _kind(cell: dict[str, Any]) -> tuple[str, int, int, int]:
+def kind(cell: dict[str, Any]) -> tuple[str, int, int, int]:
     return cell["size"], cell["micro_batch"], cell["micro_steps"], cell["stage"]
 
 
@@ -102,12 +102,12 @@ def _of_checks(checks: Sequence[dict[str, Any]]) -> list[str]:
     ]
     for check in checks:
         size = check["size"] + ("" if check["size_in_fit"] else " (not in the fit: by its FLOPs)")
-        kind = f"{check['ranks']} x {check['micro_batch']} x {check['micro_steps']}"
+        shape = f"{check['ranks']} x {check['micro_batch']} x {check['micro_steps']}"
         communication = check["parts"]["gradients"] + check["parts"]["pool"]
         milliseconds = [f"{1e3 * check[name]:,.0f}" for name in ("measured", "predicted")]
         cells = [
             size,
-            kind,
+            shape,
             str(check["stage"]),
             *milliseconds,
             f"{check['error']:+.1%}",

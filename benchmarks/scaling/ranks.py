@@ -61,7 +61,13 @@ def _start(folder: Path, place: int, processes: int, together: bool, ports: list
         "PLACE": place,
     }
     environment = os.environ | {name: str(value) for name, value in given.items()}
-    command = [sys.executable, "-m", "benchmarks.scaling.worker", folder / "order.json", folder / f"{place}.json"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.scaling.worker",
+        str(folder / "order.json"),
+        str(folder / f"{place}.json"),
+    ]
     with open(folder / f"{place}.log", "wb") as log:
         return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
 

@@ -57,7 +57,7 @@ def _take_own_cores(ranks: Ranks, together: int, place: int) -> None:
 
 def _meeting(path: str, together: int) -> Callable[[], None]:
     """-> waits until all who measure together have called it as often."""
-    store = dist.FileStore(path, together)
+    store = dist.FileStore(path, together)  # type: ignore[attr-defined]
     meetings = 0
 
     def wait() -> None:
@@ -126,7 +126,7 @@ class Sent(TorchDispatchMode):
     """What goes through torch.distributed while it is on."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.by_collective: dict[str, list[int]] = {}  # [calls, bytes of what all ranks hold together in the end]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
