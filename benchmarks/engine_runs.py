@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ def run(
 ) -> dict[str, Any]:
     """`program` with configs/<config>.yaml and settings; -> its updates, and the pauses of checkpoints."""
     launcher = str(Path(sys.executable).parent / "deepspeed")
-    command = [launcher, "--num_gpus", str(ranks), str(processes.ROOT / program)]
+    command = [launcher, "--num_gpus", str(ranks), "--master_port", str(_free_port()), str(processes.ROOT / program)]
     command += ["--config", str(processes.ROOT / "configs" / f"{config}.yaml")]
     for setting in (*_QUIET, f"run.dir={folder}", *given):
         command += ["--set", setting]
@@ -34,6 +35,13 @@ def run(
     reported = [line for line in lines if line["kind"] == "train"][SKIPPED:]
     pauses = [float(line.rpartition(" paused ")[2].split()[0]) for line in printed.splitlines() if " paused " in line]
     return {"updates": reported, "checkpoint_pauses": pauses}
+
+
+def _free_port() -> int:
+    """DeepSpeed's own choice is always the same, and another run may have it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def speeds(run: dict[str, Any]) -> list[float]:
