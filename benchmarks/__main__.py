@@ -1,18 +1,47 @@
-"""python -m benchmarks {shard,believable,loader,step,train,paper}"""
+"""Measures this machine: python -m benchmarks NAME [--quick] [--out DIR]; benchmarks/README.md says what."""
 
 import argparse
+import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Protocol
 
-from benchmarks import believable, loader, shard, step, train
+from benchmarks import believable, checkpoint, compare, finetune, index, loader, scaling, shard, step, track, train
 from benchmarks.paper import command as paper
 from benchmarks.processes import ROOT
-from engine.methods import SYSTEMS
 from engine.model.sizes import SIZES
 
+
+class Benchmark(Protocol):
+    """A module; the first line of its text says what it measures."""
+
+    __doc__: str | None
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, chosen: argparse.Namespace) -> Path:
+        """-> what it wrote."""
+
+
+# In the order of `all`.
+SUITE: dict[str, Benchmark] = {
+    "shard": shard,
+    "loader": loader,
+    "step": step,
+    "train": train,
+    "checkpoint": checkpoint,
+    "finetune": finetune,
+    "scaling": scaling,
+}
+_TOOLS: dict[str, Benchmark] = {"believable": believable, "index": index, "track": track}
+_WITH_A_PAGE = (*SUITE, "believable")
+_SIZED = ("step", "train", "checkpoint", "finetune")
 _EPILOG = """examples:
-  python -m benchmarks shard --quick                                  a minute
+  python -m benchmarks all --quick                                    minutes, the model at size small
+  python -m benchmarks step --size base --pairs 8                     one of them, as large as the paper's model
   python -m benchmarks shard --large 94500 --source ARCHIVE           real recordings, the size of the paper's corpus
+  python -m benchmarks compare --worktrees BEFORE AFTER               two commits in turns; exit code 1 on a loss
 """
 
 
@@ -21,64 +50,57 @@ def main() -> None:
         prog="python -m benchmarks", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="name", required=True)
-    of_shard = commands.add_parser("shard", help="archive to dataset folder, beside a wfdb + webdataset loop")
-    of_shard.add_argument("--recordings", type=int, default=8000)
-    of_shard.add_argument("--repeats", type=int, default=5)
-    of_shard.add_argument(
-        "--large", type=int, default=0, help="also one run of so many recordings (240 kB of disk each)"
-    )
-    of_shard.add_argument(
-        "--source", type=Path, help="repeat the 10 s recordings of this archive (default: random walks)"
-    )
-    of_shard.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
-    of_shard.add_argument("--quick", action="store_true", help="500 recordings, 3 repeats")
-    of_shard.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    of_believable = commands.add_parser("believable", help="the artificial archive beside real recordings")
-    of_believable.add_argument("--patients", type=int, default=600)
-    of_believable.add_argument("--source", type=Path, help="an archive of real recordings to compare with")
-    of_believable.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    of_loader = commands.add_parser("loader", help="dataset folder to augmented tensors, beside three other ways")
-    of_loader.add_argument("--recordings", type=int, default=16_000)
-    of_loader.add_argument("--repeats", type=int, default=3)
-    of_loader.add_argument("--source", type=Path, help="repeat the 10 s recordings of this archive")
-    of_loader.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
-    of_loader.add_argument("--quick", action="store_true", help="4,000 recordings, 1 repeat")
-    of_loader.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    of_step = commands.add_parser("step", help="whole updates of pre-training, beside transformers' wav2vec 2.0")
-    of_step.add_argument("--size", default="base", choices=SIZES)
-    of_step.add_argument("--system", default="w2v_cmsc_rlm", choices=[n for n in SYSTEMS if n != "random_init"])
-    of_step.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
-    of_step.add_argument("--updates", type=int, default=5)
-    of_step.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    of_train = commands.add_parser("train", help="engine/pretrain.py itself: data, model, DeepSpeed, checkpoint")
-    of_train.add_argument("--size", default="base", choices=SIZES)
-    of_train.add_argument("--system", default="w2v_cmsc_rlm", choices=[n for n in SYSTEMS if n != "random_init"])
-    of_train.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
-    of_train.add_argument("--updates", type=int, default=8)
-    of_train.add_argument("--ranks", type=int, default=1, help="also with so many")
-    of_train.add_argument("--scratch", type=Path, help="folder to work in (default: the system's temporary one)")
-    of_train.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    for name, module in (SUITE | _TOOLS).items():
+        module.add_arguments(commands.add_parser(name, help=_first_line(module)))
     paper.add_arguments(commands.add_parser("paper", help="the paper's four tables, by a queue that can be resumed"))
+    compare.add_arguments(commands.add_parser("compare", help=_first_line(compare)))
+    _add_arguments_of_all(commands.add_parser("all", help=f"{', '.join(SUITE)}, one after the other"))
     chosen = parser.parse_args()
+    try:
+        code = _run(chosen)
+    except (ValueError, OSError, subprocess.CalledProcessError) as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        code = 2
+    sys.exit(code)
+
+
+def _run(chosen: argparse.Namespace) -> int:
     if chosen.name == "paper":
-        sys.exit(paper.run(chosen))
-    if chosen.name == "step":
-        print(step.run(chosen.size, chosen.system, chosen.pairs, chosen.updates, chosen.out).read_text())
-        return
-    if chosen.name == "train":
-        about = (chosen.size, chosen.system, chosen.pairs, chosen.updates, chosen.ranks)
-        print(train.run(*about, chosen.scratch, chosen.out).read_text())
-        return
-    if chosen.name == "believable":
-        print(believable.run(chosen.patients, chosen.source, chosen.out).read_text())
-        return
-    if chosen.name == "loader":
-        recordings, repeats = (4000, 1) if chosen.quick else (chosen.recordings, chosen.repeats)
-        print(loader.run(recordings, repeats, chosen.source, chosen.scratch, chosen.out).read_text())
-        return
-    recordings, repeats = (500, 3) if chosen.quick else (chosen.recordings, chosen.repeats)
-    page = shard.run(recordings, repeats, chosen.large, chosen.source, chosen.scratch, chosen.out)
-    print(page.read_text())
+        return paper.run(chosen)
+    if chosen.name == "compare":
+        return compare.run(chosen)
+    if chosen.name == "all":
+        return _all(chosen)
+    written = (SUITE | _TOOLS)[chosen.name].run(chosen)
+    print(written.read_text() if chosen.name in _WITH_A_PAGE else written)
+    return 0
+
+
+def _first_line(module: object) -> str:
+    return (module.__doc__ or "").partition("\n")[0].replace("%", "%%")
+
+
+def _add_arguments_of_all(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quick", action="store_true", help="each as quick as it can be: under 10 minutes on 2 cores")
+    parser.add_argument("--size", choices=SIZES, help=f"of {', '.join(_SIZED)} (default: base; small with --quick)")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+
+
+def _all(chosen: argparse.Namespace) -> int:
+    """Each in a process of its own, so that none has another's memory or threads; -> the exit code."""
+    failed, begin = [], time.perf_counter()
+    for name in SUITE:
+        words = ["--out", str(chosen.out), *(["--quick"] if chosen.quick else [])]
+        words += ["--size", chosen.size] if chosen.size and name in _SIZED else []
+        since = time.perf_counter()
+        code = subprocess.run([sys.executable, "-m", "benchmarks", name, *words], cwd=ROOT).returncode
+        print(f"{name}: {time.perf_counter() - since:.0f} s\n", flush=True)
+        if code:
+            failed.append(name)
+    print(f"all: {time.perf_counter() - begin:.0f} s", flush=True)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Whether the artificial archive is believable: nobody is told by his samples alone, every class can be seen."""
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,15 +53,22 @@ FEATURES = (
 )
 
 
-def run(patients: int, source: Path | None, out: Path) -> Path:
-    """-> the page of results; `source`: an archive of real recordings to hold the measures against."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--patients", type=int, default=600)
+    parser.add_argument("--source", type=Path, help="an archive of real recordings to compare with")
+    parser.add_argument("--out", type=Path, default=report.RESULTS)
+
+
+def run(chosen: argparse.Namespace) -> Path:
+    """-> the page of results."""
+    patients, source = chosen.patients, chosen.source
     figures: dict[str, Any] = {"identification": _identification(patients), "classes": _classes(patients * 6)}
     artificial = [_sample(seed) for seed in range(400)]
     figures["measures"] = {"artificial": _quantiles(artificial)}
     if source is not None:
         figures["measures"]["real"] = _quantiles(_real(source))
     command = f"python -m benchmarks believable --patients {patients}" + (" --source ARCHIVE" if source else "")
-    return report.write(out, "believable", command, figures, _lines(figures))
+    return report.write(chosen.out, "believable", command, figures, lines(figures))
 
 
 # --- identification ---
@@ -279,19 +287,19 @@ def _quantiles(signals: Sequence[NDArray[np.int16]]) -> dict[str, list[float]]:
     return {name: np.quantile(values, parts).round(3).tolist() for name, values in table.items()}
 
 
-def _lines(figures: dict[str, Any]) -> list[str]:
+def lines(figures: dict[str, Any]) -> list[str]:
     found = dict(figures["identification"])
-    lines = [f"Rank-1 of {found.pop('patients')} patients, gallery against probe:", "", "| by | rank-1 |", "|---|---|"]
-    lines += [f"| {name} | {value:.1%} |" for name, value in found.items()]
-    lines += ["", f"AUROC of a logistic regression on {len(FEATURES)} textbook measures and their squares:", ""]
-    lines += [
+    page = [f"Rank-1 of {found.pop('patients')} patients, gallery against probe:", "", "| by | rank-1 |", "|---|---|"]
+    page += [f"| {name} | {value:.1%} |" for name, value in found.items()]
+    page += ["", f"AUROC of a logistic regression on {len(FEATURES)} textbook measures and their squares:", ""]
+    page += [
         "| class | AUROC |",
         "|---|---|",
         *(f"| {name.replace('|', '/')} | {value:.3f} |" for name, value in figures["classes"].items()),
     ]
-    lines += ["", "Quantiles 5, 25, 50, 75, 95 %:", "", "| | " + " | ".join(figures["measures"]) + " |"]
-    lines.append("|---" * (1 + len(figures["measures"])) + "|")
+    page += ["", "Quantiles 5, 25, 50, 75, 95 %:", "", "| | " + " | ".join(figures["measures"]) + " |"]
+    page.append("|---" * (1 + len(figures["measures"])) + "|")
     for name in figures["measures"]["artificial"]:
         cells = [", ".join(f"{v:g}" for v in table[name]) for table in figures["measures"].values()]
-        lines.append(f"| {name.replace('|', '/')} | " + " | ".join(cells) + " |")
-    return lines
+        page.append(f"| {name.replace('|', '/')} | " + " | ".join(cells) + " |")
+    return page

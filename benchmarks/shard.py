@@ -1,5 +1,6 @@
 """data_tools.shard beside the plain wfdb + webdataset loop that writes the same crops, interleaved in one run."""
 
+import argparse
 import json
 import shutil
 import statistics
@@ -9,45 +10,100 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
-from benchmarks import archives, processes, report
+from benchmarks import archives, arguments, processes, report
+from benchmarks.limits import CORE, DISK_WRITE, PAGE_CACHE, Gauge
 from benchmarks.processes import Cost
+from benchmarks.result import Measure
 from data_tools import crops, headers, records, writers
 from data_tools.archive import find
 
 _SHARD_MB = 32  # several shards even of a small archive, so that two workers have something to share
 _PARTS_RECORDINGS = 500
-_FEW, _MANY = 2_000, 20_000  # recordings: the memory of one against the other's
-_SHARED = 40_000  # recordings for two workers to share
 _ROWS = 10_000_000
+_READ_AND_WRITTEN = 2, 1  # times that the bytes of a crop are: found, packed
 
 
-def run(recordings: int, repeats: int, large: int, source: Path | None, scratch: Path | None, out: Path) -> Path:
-    """-> the page of results; `large`: recordings of the one run for MB/s and memory."""
-    figures: dict[str, Any] = {"recordings": recordings, "shard_mb": _SHARD_MB}
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        work = Path(folder)
-        archives.make(work / "raw", recordings, source)
-        figures["runs"] = [_beside_the_loop(work) for _ in range(repeats)]
-        figures["parts_us"] = _parts(work)
-        peaks: dict[str, list[float]] = {}
-        for count in (_FEW, _MANY):
-            _fresh_archive(work, count, source)
-            peaks[str(count)] = [_ours(work, workers=1).peak_mb for _ in range(3)]
-        figures["peak_mb"] = peaks
-        _fresh_archive(work, _SHARED, source)
-        figures["workers"] = [
-            {name: _ours(work, count)._asdict() for name, count in (("one", 1), ("two", 2))} for _ in range(3)
-        ]
-        if large:
-            _fresh_archive(work, large, source)
-            figures["large"] = {"recordings": large, "costs": _ours(work, workers=2, shard_mb=256)._asdict()}
-        figures["rows"] = _open_rows(work / "view")
-    command = f"python -m benchmarks shard --recordings {recordings} --repeats {repeats} --large {large}"
-    return report.write(out, "shard", command + (" --source ARCHIVE" if source else ""), figures, _lines(figures))
+class Counts(NamedTuple):
+    """Of recordings, and of repetitions."""
+
+    recordings: int
+    repeats: int
+    few: int  # the memory of which is held against that
+    many: int  # of so many
+    shared: int  # by two workers
+    large: int
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--recordings", type=int, default=8000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--large", type=int, default=0, help="also one run of so many recordings (240 kB of disk each)")
+    parser.add_argument(
+        "--source", type=Path, help="repeat the 10 s recordings of this archive (default: random walks)"
+    )
+    arguments.add_common(parser, "500 recordings, 3 repeats")
+
+
+def run(chosen: argparse.Namespace) -> Path:
+    """-> the page of results."""
+    counts = Counts(chosen.recordings, chosen.repeats, 2_000, 20_000, 40_000, chosen.large)
+    if chosen.quick:
+        counts = Counts(500, 3, 500, 2_000, 4_000, chosen.large)
+    with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
+        gauge = Gauge((CORE, PAGE_CACHE, DISK_WRITE), torch.device("cpu"), Path(folder))
+        gauge.read()
+        figures = _figures(Path(folder), counts, chosen.source)
+        gauge.read()
+    words = f"shard --recordings {counts.recordings} --repeats {counts.repeats} --large {counts.large}"
+    command = arguments.command(words, chosen)
+    name = arguments.named("shard", chosen)
+    return report.write(chosen.out, name, command, figures, lines(figures), measures(figures), gauge.limits)
+
+
+def measures(figures: dict[str, Any]) -> list[Measure]:
+    """Recordings a second, of one process each; then of workers."""
+    count, shared = figures["recordings"], figures["shared"]
+    found = [
+        _measure("data_tools.shard, one process", count, [run["ours"] for run in figures["runs"]], 1),
+        _measure("wfdb + ShardWriter, one process", count, [run["loop"] for run in figures["runs"]], 1, ours=False),
+    ]
+    for key, workers in (("one", 1), ("two", 2)):
+        name = f"data_tools.shard, {key} worker{'s' if workers > 1 else ''}"
+        found.append(_measure(name, shared, [pair[key] for pair in figures["workers"]], workers))
+    return found
+
+
+def _measure(name: str, count: int, runs: list[dict[str, float]], workers: int, ours: bool = True) -> Measure:
+    read, written = (times * writers.CROP_BYTES for times in _READ_AND_WRITTEN)
+    cpu = statistics.median(run["cpu_seconds"] for run in runs) / count / workers
+    rates = [count / run["seconds"] for run in runs]
+    return Measure(name, "recordings/s", rates, {CORE: cpu, PAGE_CACHE: read, DISK_WRITE: written}, ours)
+
+
+def _figures(work: Path, counts: Counts, source: Path | None) -> dict[str, Any]:
+    figures: dict[str, Any] = counts._asdict() | {"shard_mb": _SHARD_MB}
+    archives.make(work / "raw", counts.recordings, source)
+    figures["runs"] = [_beside_the_loop(work) for _ in range(counts.repeats)]
+    figures["parts_us"] = _parts(work)
+    peaks: dict[str, list[float]] = {}
+    for count in (counts.few, counts.many):
+        _fresh_archive(work, count, source)
+        peaks[str(count)] = [_ours(work, workers=1).peak_mb for _ in range(3)]
+    figures["peak_mb"] = peaks
+    _fresh_archive(work, counts.shared, source)
+    figures["workers"] = [
+        {name: _ours(work, count)._asdict() for name, count in (("one", 1), ("two", 2))} for _ in range(3)
+    ]
+    if counts.large:
+        _fresh_archive(work, counts.large, source)
+        figures["large"] = {"recordings": counts.large, "costs": _ours(work, workers=2, shard_mb=256)._asdict()}
+    figures["rows"] = _open_rows(work / "view")
+    return figures
 
 
 def _beside_the_loop(work: Path) -> dict[str, Any]:
@@ -136,32 +192,33 @@ def _open_rows(folder: Path) -> dict[str, float]:
     return {"rows": _ROWS, "seconds": float(seconds), "peak_mb": float(peak), "bytes_a_row": 32}
 
 
-def _lines(figures: dict[str, Any]) -> list[str]:
+def lines(figures: dict[str, Any]) -> list[str]:
     count, runs, pairs = figures["recordings"], figures["runs"], figures["workers"]
-    lines = ["| one process each | recordings/s | against the loop | CPU s | peak MB |", "|---|---|---|---|---|"]
+    page = ["| one process each | recordings/s | against the loop | CPU s | peak MB |", "|---|---|---|---|---|"]
     for key, name in (("loop", "wfdb + ShardWriter, no checks"), ("ours", "data_tools.shard, all checks")):
         rate = report.spread([count / run[key]["seconds"] for run in runs])
         ratio = report.spread([run["loop"]["seconds"] / run[key]["seconds"] for run in runs], 1)
         cpu = report.spread([run[key]["cpu_seconds"] for run in runs], 1)
         peak = report.spread([run[key]["peak_mb"] for run in runs])
-        lines.append(f"| {name} | {rate} | {ratio} | {cpu} | {peak} |")
-    lines += ["", f"{count:,} recordings of 10 s, as many crops from both; whole processes, start-up included.", ""]
-    lines += ["| workers | recordings/s | against one | peak MB of the largest process |", "|---|---|---|---|"]
+        page.append(f"| {name} | {rate} | {ratio} | {cpu} | {peak} |")
+    page += ["", f"{count:,} recordings of 10 s, as many crops from both; whole processes, start-up included.", ""]
+    page += ["| workers | recordings/s | against one | peak MB of the largest process |", "|---|---|---|---|"]
     for key, name in (("one", "1"), ("two", "2")):
-        rate = report.spread([_SHARED / pair[key]["seconds"] for pair in pairs])
+        rate = report.spread([figures["shared"] / pair[key]["seconds"] for pair in pairs])
         ratio = report.spread([pair["one"]["seconds"] / pair[key]["seconds"] for pair in pairs], 2)
-        lines.append(f"| {name} | {rate} | {ratio} | {report.spread([pair[key]['peak_mb'] for pair in pairs])} |")
+        page.append(f"| {name} | {rate} | {ratio} | {report.spread([pair[key]['peak_mb'] for pair in pairs])} |")
     few, many = (statistics.median(peaks) for peaks in figures["peak_mb"].values())
-    lines += ["", f"{_SHARED:,} recordings.", ""]
+    page += ["", f"{figures['shared']:,} recordings.", ""]
+    counts = " and ".join(f"{int(count):,}" for count in figures["peak_mb"])
     more = f"{few:.0f} and {many:.0f} MB ({many / few - 1:+.1%})"
-    lines += [f"Peak memory of one worker at {_FEW:,} and {_MANY:,} recordings: {more}.", ""]
-    lines += ["| step of one recording | us |", "|---|---|"]
-    lines += [f"| {name} | {value:.0f} |" for name, value in figures["parts_us"].items()]
-    lines.append("")
+    page += [f"Peak memory of one worker at {counts} recordings: {more}.", ""]
+    page += ["| step of one recording | us |", "|---|---|"]
+    page += [f"| {name} | {value:.0f} |" for name, value in figures["parts_us"].items()]
+    page.append("")
     if "large" in figures:
         large, cost = figures["large"]["recordings"], figures["large"]["costs"]
         size = large * writers.CROP_BYTES / 1e6
         rate = f"{cost['seconds']:.0f} s, {size / cost['seconds']:.0f} MB/s, {cost['peak_mb']:.0f} MB"
-        lines += [f"{large:,} crops ({size / 1e3:.1f} GB), 2 workers: {rate} of memory in the largest process.", ""]
+        page += [f"{large:,} crops ({size / 1e3:.1f} GB), 2 workers: {rate} of memory in the largest process.", ""]
     rows = figures["rows"]
-    return [*lines, f"A view of {rows['rows']:,} rows opened: {rows['seconds']:.3f} s, {rows['peak_mb']:.0f} MB."]
+    return [*page, f"A view of {rows['rows']:,} rows opened: {rows['seconds']:.3f} s, {rows['peak_mb']:.0f} MB."]

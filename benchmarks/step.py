@@ -1,6 +1,8 @@
 """Whole updates of pre-training: forward, loss, backward, AdamW; beside `transformers`' wav2vec 2.0, interleaved."""
 
+import argparse
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from benchmarks import machine, positional, report
+from benchmarks import arguments, machine, positional, report
+from benchmarks import profile as profiling
+from benchmarks.limits import MATRIX, Gauge
+from benchmarks.result import Measure
 from engine.hardware import datasheet_peak
 from engine.learner import Learner
 from engine.methods import SYSTEMS
@@ -47,30 +52,60 @@ class Optimizer:
                 parameter.copy_(master)
 
 
-def run(size: str, system: str, pairs: int, updates: int, out: Path) -> Path:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_size(parser)
+    arguments.add_system(parser)
+    parser.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
+    parser.add_argument("--updates", type=int, default=5)
+    arguments.add_profile(parser)
+    arguments.add_common(parser, "size small")
+
+
+def run(chosen: argparse.Namespace) -> Path:
+    """-> the page of results."""
+    size, pairs = arguments.size(chosen), chosen.pairs
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    sizes, segments = SIZES[size], 2 * pairs
-    shapes = machine.products(sizes, segments * sizes.tokens(_SAMPLES))
-    rates = [machine.matrix_rate(shapes, torch.bfloat16, device)]
-    candidates = _prepared(_candidates(sizes, system, device), pairs, device)
+    shapes = machine.products(SIZES[size], 2 * pairs * SIZES[size].tokens(_SAMPLES))
+    with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
+        gauge = Gauge(tuple(MATRIX), device, Path(folder), shapes)
+        gauge.read()
+        figures = _figures(size, chosen.system, pairs, chosen.updates, device)
+        gauge.read()
+    figures["positional"] = positional.measure(SIZES[size], 2 * pairs, device)
+    figures["matrix_rates"] = gauge.limits["bf16 matrix rate"].readings
+    words = f"step --size {size} --system {chosen.system} --pairs {pairs} --updates {chosen.updates}"
+    name, page = arguments.named(f"step-{size}", chosen), lines(figures)
+    if chosen.profile:
+        page += ["", *_profiled(figures, gauge.limits["bf16 matrix rate"].best, chosen.out, device)]
+    return report.write(
+        chosen.out, name, arguments.command(words, chosen), figures, page, measures(figures), gauge.limits
+    )
+
+
+def measures(figures: dict[str, Any]) -> list[Measure]:
+    """Segments a second of each, in its own precision; the fastest of ours first."""
+    found = []
+    for name, seconds in figures["seconds"].items():
+        matrix = "float32 matrix rate" if "float32" in name else "bf16 matrix rate"
+        rates = [figures["segments"][name] / second for second in seconds]
+        costs = {matrix: figures["flops_per_segment"]}
+        found.append(Measure(name, "segments/s", rates, costs, name.startswith("Leadwise")))
+    return sorted(found, key=lambda measure: (not measure.ours, -measure.median if measure.ours else 0.0))
+
+
+def _figures(size: str, system: str, pairs: int, updates: int, device: torch.device) -> dict[str, Any]:
+    candidates = _prepared(_candidates(SIZES[size], system, device), pairs, device)
     seconds = _interleaved({name: found.update for name, found in candidates.items()}, updates, device)
-    rates.append(machine.matrix_rate(shapes, torch.bfloat16, device))
-    figures: dict[str, Any] = {
+    return {
         "size": size,
         "system": system,
         "segments": {name: 2 * found.pairs for name, found in candidates.items()},
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "flops_per_segment": training_flops(sizes, local=SYSTEMS[system].local),
-        "matrix_rates": rates,
+        "flops_per_segment": training_flops(SIZES[size], local=SYSTEMS[system].local),
         "datasheet_peak": datasheet_peak(device),
         "seconds": seconds,
         "peak_bytes": {name: found.peak_bytes for name, found in candidates.items()},
     }
-    del candidates
-    figures["positional"] = positional.measure(sizes, segments, device)
-    command = f"python -m benchmarks step --size {size} --system {system} --pairs {pairs} --updates {updates}"
-    on = f"-{figures['device'].replace(' ', '-')}" if device.type == "cuda" else ""
-    return report.write(out, f"step-{size}{on}", command, figures, _lines(figures))
 
 
 class Prepared(NamedTuple):
@@ -103,9 +138,9 @@ def _prepared(makers: dict[str, Maker], pairs: int, device: torch.device) -> dic
 
 def _candidates(sizes: Sizes, system: str, device: torch.device) -> dict[str, Maker]:
     """From pairs to an update."""
-    found: dict[str, Maker] = {"Leadwise, bf16": partial(_leadwise, sizes, system, device, False)}
+    found: dict[str, Maker] = {"Leadwise, bf16": partial(leadwise, sizes, system, device, False)}
     if device.type == "cuda":
-        found["Leadwise, bf16, compiled"] = partial(_leadwise, sizes, system, device, True)
+        found["Leadwise, bf16, compiled"] = partial(leadwise, sizes, system, device, True)
     if find_spec("transformers"):
         for name, dtype in (("bf16", torch.bfloat16), ("float32, its default", torch.float32)):
             found[f"transformers, {name}"] = partial(_peer, sizes, device, dtype)
@@ -119,7 +154,20 @@ def _drawn(sizes: Sizes, pairs: int, device: torch.device) -> tuple[Tensor, Tens
     return torch.randn(pairs, 2, _SAMPLES, sizes.leads, device=device), starts
 
 
-def _leadwise(sizes: Sizes, system: str, device: torch.device, compiled: bool, pairs: int) -> Update:
+def _profiled(figures: dict[str, Any], matrix_rate: float, out: Path, device: torch.device) -> list[str]:
+    """Of eager updates: of a compiled one the parts cannot be told. The trace lies beside the page."""
+    size, system, segments = figures["size"], figures["system"], figures["segments"]["Leadwise, bf16"]
+    learner, update = _learner(SIZES[size], system, device, False, segments // 2)
+    with profiling.watched(learner):
+        found = profiling.profile(update, 2, out / f"trace-step-{size}.json.gz", device)
+    return profiling.lines(found, SIZES[size], segments, matrix_rate, SYSTEMS[system].local)
+
+
+def leadwise(sizes: Sizes, system: str, device: torch.device, compiled: bool, pairs: int) -> Update:
+    return _learner(sizes, system, device, compiled, pairs)[1]
+
+
+def _learner(sizes: Sizes, system: str, device: torch.device, compiled: bool, pairs: int) -> tuple[Learner, Update]:
     batch, starts = _drawn(sizes, pairs, device)
     learner = Learner(SYSTEMS[system], sizes).to(batch.device, torch.bfloat16)
     optimizer = Optimizer(learner)
@@ -136,10 +184,11 @@ def _leadwise(sizes: Sizes, system: str, device: torch.device, compiled: bool, p
         forward(batch, identity, masks, temperature).total.backward()
         if batch.is_cuda:
             torch.cuda.set_sync_debug_mode("default")
-        optimizer.step()
+        with profiling.part("optimizer"):
+            optimizer.step()
         warm = True
 
-    return update
+    return learner, update
 
 
 def _peer(sizes: Sizes, device: torch.device, dtype: torch.dtype, pairs: int) -> Update:
@@ -176,10 +225,10 @@ def _time(update: Update, device: torch.device) -> float:
     return time.perf_counter() - begin
 
 
-def _lines(figures: dict[str, Any]) -> list[str]:
+def lines(figures: dict[str, Any]) -> list[str]:
     flops, peak, best = figures["flops_per_segment"], figures["datasheet_peak"], max(figures["matrix_rates"])
     before, after = (f"{rate / 1e9:,.0f}" for rate in figures["matrix_rates"])
-    lines = [
+    page = [
         f"{figures['system']}, {figures['size']}, dropout on, {flops / 1e9:.1f} GFLOP a segment; forward, losses,"
         " backward and AdamW on a batch that stays, without loader, telemetry and DeepSpeed (benchmark `train` has"
         f" these). The machine's bf16 matrix rate before and after: {before} and {after} GFLOP/s.",
@@ -197,8 +246,8 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         memory = f"{figures['peak_bytes'][name] / 2**30:.1f}" if figures["peak_bytes"][name] else "-"
         of_peak = f"{rate / peak:.1%}" if peak else "-"
         cells = [name, str(segments), speed, f"{rate / best:.1%}", of_peak, memory, f"{each[name] / fastest:.2f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| positional convolution | precision | ms, forward and backward | error |", "|---|---|---|---|"]
+        page.append(f"| {' | '.join(cells)} |")
+    page += ["", "| positional convolution | precision | ms, forward and backward | error |", "|---|---|---|---|"]
     for row in figures["positional"]:
-        lines.append(f"| {row['form']} | {row['precision']} | {row['seconds'] * 1e3:.0f} | {row['error']:.1e} |")
-    return [*lines, "", "Error: the largest relative one of output and both gradients, against direct float64."]
+        page.append(f"| {row['form']} | {row['precision']} | {row['seconds'] * 1e3:.0f} | {row['error']:.1e} |")
+    return [*page, "", "Error: the largest relative one of output and both gradients, against direct float64."]

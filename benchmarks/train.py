@@ -1,79 +1,105 @@
 """`engine/pretrain.py` itself, at full size, data and telemetry and all: segments/s, and what the rest of it costs."""
 
-import json
-import os
+import argparse
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import archives, machine, processes, report
+from benchmarks import archives, arguments, engine_runs, machine, processes, profile_train, report
+from benchmarks import profile as profiling
+from benchmarks.limits import ALL_REDUCE, Gauge
+from benchmarks.result import Measure
 from engine.hardware import datasheet_peak
+from engine.methods import SYSTEMS
 from engine.model.flops import training_flops
 from engine.model.sizes import SIZES
 
 _RECORDINGS = 2000
-_SKIPPED = 2  # updates at the start: memory is allocated, graphs are compiled
+_MATRIX = "bf16 matrix rate"
+_CONFIG = "pretrain/w2v_cmsc_rlm"
 
 
-def run(size: str, system: str, pairs: int, updates: int, ranks: int, scratch: Path | None, out: Path) -> Path:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_size(parser)
+    arguments.add_system(parser)
+    parser.add_argument("--pairs", type=int, default=8, help="of one update (a GPU: 512, the paper's)")
+    parser.add_argument("--updates", type=int, default=8)
+    parser.add_argument("--ranks", type=int, default=1, help="also with so many")
+    arguments.add_profile(parser)
+    arguments.add_common(parser, "size small")
+
+
+def run(chosen: argparse.Namespace) -> Path:
     """-> the page of results; `pairs` of one update, all in one pool."""
-    gpu = torch.cuda.is_available()
-    device = torch.device("cuda" if gpu else "cpu")
+    size, pairs, ranks = arguments.size(chosen), chosen.pairs, chosen.ranks
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shapes = machine.products(SIZES[size], 2 * pairs // ranks * SIZES[size].tokens(2500))
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
         work = Path(folder)
         archives.make(work / "raw", _RECORDINGS, None)
         processes.python("-m", "data_tools.shard", work / "raw", "--out", work / "set", "--views", "pretrain")
-        rates = [machine.matrix_rate(shapes, torch.bfloat16, device)]
-        runs = {"one rank": _train(work, size, system, pairs, updates, 1)}
+        gauge = Gauge((_MATRIX, *([ALL_REDUCE] if ranks > 1 else [])), device, work, shapes)
+        gauge.read()
+        runs = {"one rank": _train(work, chosen, 1)}
         if ranks > 1:
-            runs[f"{ranks} ranks"] = _train(work, size, system, pairs, updates, ranks)
-        rates.append(machine.matrix_rate(shapes, torch.bfloat16, device))
+            runs[f"{ranks} ranks"] = _train(work, chosen, ranks)
+        gauge.read()
+        profiled = []
+        for world in dict.fromkeys((1, ranks)) if chosen.profile else ():
+            profiled += _profiled(work, chosen, world, gauge.limits[_MATRIX].best)
     figures: dict[str, Any] = {
         "size": size,
-        "system": system,
+        "system": chosen.system,
         "pairs": pairs,
-        "flops_per_segment": training_flops(SIZES[size]),
-        "matrix_rates": rates,
+        "flops_per_segment": training_flops(SIZES[size], local=SYSTEMS[chosen.system].local),
+        "matrix_rates": gauge.limits[_MATRIX].readings,
         "datasheet_peak": datasheet_peak(device),
         "runs": runs,
     }
-    command = f"python -m benchmarks train --size {size} --system {system} --pairs {pairs} --updates {updates}"
-    return report.write(out, f"train-{size}", f"{command} --ranks {ranks}", figures, _lines(figures))
+    words = f"train --size {size} --system {chosen.system} --pairs {pairs} --updates {chosen.updates} --ranks {ranks}"
+    command = arguments.command(words, chosen)
+    name = arguments.named(f"train-{size}", chosen)
+    page = [*lines(figures), *profiled]
+    return report.write(chosen.out, name, command, figures, page, measures(figures), gauge.limits)
 
 
-def _train(work: Path, size: str, system: str, pairs: int, updates: int, ranks: int) -> dict[str, Any]:
+def measures(figures: dict[str, Any]) -> list[Measure]:
+    costs = {_MATRIX: figures["flops_per_segment"]}
+    return [Measure(name, "segments/s", engine_runs.speeds(run), costs) for name, run in figures["runs"].items()]
+
+
+def _profiled(work: Path, chosen: argparse.Namespace, ranks: int, matrix_rate: float) -> list[str]:
+    """Of the first rank, in a run of its own; not compiled, or the parts could not be told."""
+    size = arguments.size(chosen)
+    trace = chosen.out.resolve() / f"trace-train-{size}-{ranks}.json.gz"
+    given = [*_settings(work, chosen, ranks), f"train.updates={profile_train.UPDATES}", "train.compile=false"]
+    environment = {profile_train.TRACE: str(trace)}
+    program = "benchmarks/profile_train.py"
+    engine_runs.run(program, _CONFIG, work / f"run{ranks}-profiled", given, ranks, environment)
+    segments, local = 2 * chosen.pairs // ranks, SYSTEMS[chosen.system].local
+    table = profiling.lines(profiling.read(trace), SIZES[size], segments, matrix_rate / ranks, local)
+    return ["", f"Ranks: {ranks}.", "", *table]
+
+
+def _train(work: Path, chosen: argparse.Namespace, ranks: int) -> dict[str, Any]:
     """What the run says of each update, and of its checkpoint."""
-    folder = work / f"run{ranks}"
-    given = [f"data.path={work / 'set'}", f"run.dir={folder}", f"model.size={size}", f"train.system={system}"]
-    given += [f"train.batch={pairs}", f"train.contrast_pool={pairs}", f"train.micro_batch={pairs // ranks}"]
-    given += [
-        f"train.updates={updates}",
-        "run.log_every=1",
-        "run.validate_every=1000000",
-        "run.checkpoint_minutes=1000",
-    ]
-    launcher = [str(Path(sys.executable).parent / "deepspeed"), "--num_gpus", str(ranks)]
-    config = processes.ROOT / "configs" / "pretrain" / "w2v_cmsc_rlm.yaml"
-    command = [*launcher, str(processes.ROOT / "engine" / "pretrain.py"), "--config", str(config)]
-    command += [word for setting in given for word in ("--set", setting)]
-    environment = os.environ | {"PATH": f"{launcher[0].rpartition('/')[0]}:{os.environ['PATH']}"}
-    printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    reported = [line for line in lines if line["kind"] == "train"][_SKIPPED:]
-    pauses = [float(line.rpartition(" paused ")[2].split()[0]) for line in printed.splitlines() if " paused " in line]
-    return {"updates": reported, "checkpoint_pauses": pauses}
+    given = [*_settings(work, chosen, ranks), f"train.updates={chosen.updates}"]
+    return engine_runs.run("engine/pretrain.py", _CONFIG, work / f"run{ranks}", given, ranks)
 
 
-def _lines(figures: dict[str, Any]) -> list[str]:
+def _settings(work: Path, chosen: argparse.Namespace, ranks: int) -> list[str]:
+    pairs = chosen.pairs
+    given = [f"data.path={work / 'set'}", f"model.size={arguments.size(chosen)}", f"train.system={chosen.system}"]
+    return [*given, f"train.batch={pairs}", f"train.contrast_pool={pairs}", f"train.micro_batch={pairs // ranks}"]
+
+
+def lines(figures: dict[str, Any]) -> list[str]:
     flops, peak, best = figures["flops_per_segment"], figures["datasheet_peak"], max(figures["matrix_rates"])
     before, after = (f"{rate / 1e9:,.0f}" for rate in figures["matrix_rates"])
-    lines = [
+    page = [
         f"{figures['system']}, {figures['size']}, {figures['pairs']} pairs an update in one contrast pool, bf16,"
         f" ZeRO-1, dropout on; {flops / 1e9:.1f} GFLOP a segment. The machine's bf16 matrix rate before and after:"
         f" {before} and {after} GFLOP/s.",
@@ -83,12 +109,11 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for name, run in figures["runs"].items():
-        speeds = [line["segments_per_second"] for line in run["updates"]]
+        speeds = engine_runs.speeds(run)
         rate = statistics.median(speeds) * flops
-        waits = report.spread([100 * line.get("data_share", 0.0) for line in run["updates"]], 2)
-        memory = max(line["memory_gb"] for line in run["updates"])
+        waits, memory = report.spread(engine_runs.waits(run), 2), engine_runs.memory(run)
         pauses = ", ".join(f"{pause:.2f}" for pause in run["checkpoint_pauses"])
         of_peak = f"{rate / peak:.1%}" if peak else "-"
         cells = [name, report.spread(speeds, 2), f"{rate / best:.1%}", of_peak, f"{waits} %", f"{memory:.1f}", pauses]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        page.append(f"| {' | '.join(cells)} |")
+    return page

@@ -8,8 +8,6 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-import torch
-
 from benchmarks import report
 from benchmarks.paper import data, pages, plan, queue, sizes
 from benchmarks.paper.cells import Cells
@@ -114,13 +112,12 @@ def _note(order: Order, workers: int) -> None:
     path = Path(order.out) / "paper.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     starts = json.loads(path.read_text())["starts"] if path.is_file() else []
-    gpus = sorted({torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())})
     starts.append(
         {
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": f"python -m benchmarks {shlex.join(sys.argv[1:])}",
             "commit": report.commit(),
-            "hardware": ", ".join([report.hardware(), *gpus]),
+            "hardware": report.hardware(),
             "workers": workers,
         }
     )

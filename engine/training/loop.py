@@ -230,8 +230,8 @@ class Training:
 
     def _copy_and_write(self) -> None:
         begin, keep = time.perf_counter(), self._saver is not None
-        weights = _to_host(self._zero.weights(), keep)
-        moments = {which: _to_host(self._zero.moments(which), keep) for which in MOMENTS}
+        weights = to_host(self._zero.weights(), keep)
+        moments = {which: to_host(self._zero.moments(which), keep) for which in MOMENTS}
         if self._saver is not None:
             self._saver.save(weights, moments, self._state())
             self._telemetry.say(f"checkpoint {self.update}: paused {time.perf_counter() - begin:.2f} s")
@@ -241,7 +241,7 @@ class Training:
         """The best weights or the last ones, for others to use."""
         best = self._best if self._job.releases_best else None
         update = best[1] if best else self.update
-        weights = _to_host(self._zero.weights(), keep=self._ranks.first)
+        weights = to_host(self._zero.weights(), keep=self._ranks.first)
         if not self._ranks.first:
             return
         about: dict[str, Any] = {"update": update}
@@ -277,5 +277,5 @@ class Training:
         self._zero.set_moments(found.moments, state["applied"])
 
 
-def _to_host(tensors: Any, keep: bool) -> dict[str, Tensor]:
+def to_host(tensors: Any, keep: bool) -> dict[str, Tensor]:
     return {name: value.to("cpu", copy=True).contiguous() for name, value in tensors if keep}

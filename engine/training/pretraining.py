@@ -40,7 +40,7 @@ class Pretraining(Job):
 
     def build(self, micro_batch: int) -> tuple[nn.Module, dict[str, Tensor], str]:
         config = self.config
-        pool_ranks = _share_pools(config.contrast_pool, micro_batch, self.ranks)
+        pool_ranks = share_pools(config.contrast_pool, micro_batch, self.ranks)
         torch.manual_seed(config.run.seed)
         learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout, pool_ranks)
         if self._from is None:
@@ -108,7 +108,7 @@ class Pretraining(Job):
         released.save(folder, weights, config.model.recipe, config.sizes, about)
 
 
-def _share_pools(pool: int, micro_batch: int, ranks: Ranks) -> dist.ProcessGroup | None:
+def share_pools(pool: int, micro_batch: int, ranks: Ranks) -> dist.ProcessGroup | None:
     """Who fills this rank's pools with it; None: it does so alone."""
     together = pool // micro_batch
     if together == 1:
