@@ -68,7 +68,7 @@ def _of_assumptions(p: Parameters, work: Work) -> str:
         other = replace(p, launch_seconds=Given(launch, "assumption"), update_seconds=Given(rest, "assumption"))
         spread.append(f"{2 * work.batch / update(other, work, 64).busy:,.0f}")
     return (
-        f"**Nothing that was assumed counts as much as launches and DeepSpeed's own time**: with half of both, 64 GPUs"
+        "**Launches and DeepSpeed's own time are assumptions, and they count**: with half of both, 64 GPUs"
         f" do {spread[0]} segments/s, with twice both {spread[1]}. Measure these first on a GPU (this command does)."
     )
 

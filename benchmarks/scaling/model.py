@@ -153,8 +153,9 @@ def gradient_traffic(work: Work, micro_steps: int) -> list[tuple[str, float]]:
         return [("all-reduce", weights), ("all-gather", weights)]
     if work.stage == 2:  # it reduces at every micro-step
         return [("all-reduce", weights)] * micro_steps + [("all-gather", weights)]
-    # Weights are gathered for the forward, and once more for the backward.
-    return [("all-gather", weights), ("all-gather", weights), ("reduce-scatter", weights)] * micro_steps
+    # Below stage3_max_reuse_distance, 1e9 parameters, what the forward has gathered stays for the backward. Small
+    # parameters stay for longer, so this is the most.
+    return [("all-gather", weights), ("reduce-scatter", weights)] * micro_steps
 
 
 def pool_traffic(work: Work, of: Split) -> list[tuple[str, float]]:

@@ -102,7 +102,7 @@ def test_seconds_of_a_collective() -> None:
 @pytest.mark.parametrize(
     ("stage", "micro_steps", "each"),
     # Bytes a parameter, of an endless ring: 2 passes of float32; 2 + 1 passes of bfloat16; and so on.
-    [(0, 3, 8), (1, 1, 6), (1, 3, 6), (2, 1, 6), (2, 3, 14), (3, 1, 6), (3, 3, 18)],
+    [(0, 3, 8), (1, 1, 6), (1, 3, 6), (2, 1, 6), (2, 3, 14), (3, 1, 4), (3, 3, 12)],
 )
 def test_gradient_bytes(stage: int, micro_steps: int, each: int) -> None:
     traffic = gradient_traffic(replace(WORK, stage=stage), micro_steps)
@@ -247,8 +247,10 @@ def test_the_page_has_every_case_and_every_parameter() -> None:
 
 @pytest.mark.slow
 def test_two_ranks_send_what_the_model_says() -> None:
-    cells = [Cell("tiny", 2, 2, 1, stage) for stage in (0, 1, 2)]
+    cells = [Cell("tiny", 2, 2, 1, stage) for stage in range(4)]
     for cell, found in zip(cells, measure(cells, 2, together=True)[0]["updates"], strict=True):
         check = {**cell._asdict(), "ranks": 2, "sent": found["sent"]}
-        # The norm, and padding to even parts, are all that the model leaves out.
-        assert page.counted(check) == pytest.approx(page.modelled(check), rel=1e-3)
+        if cell.stage == 3:  # small parameters are not gathered at every micro-step
+            assert 0.5 * page.modelled(check) < page.counted(check) < page.modelled(check)
+        else:  # the norm, and padding to even parts, are all that the model leaves out
+            assert page.counted(check) == pytest.approx(page.modelled(check), rel=1e-3)
