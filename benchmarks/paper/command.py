@@ -12,9 +12,9 @@ from benchmarks import report
 from benchmarks.paper import data, pages, plan, queue, sizes
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import LEADS, ROWS, TABLES, TASKS, Cell, Finetune, Selection
-from benchmarks.paper.tables import score_of
 from benchmarks.paper.worker import Order
 from engine.data.dataset import open_dataset
+from engine.scoring.published import score_of
 from engine.training.checkpoint import write_json
 
 

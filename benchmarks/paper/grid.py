@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.config.finetuning import Task
+from engine.scoring import published
 from engine.scoring.leads import LEAD_SETS
+from engine.scoring.published import NAMES
 
-FRESH = "random_init"  # the row that nothing is pre-trained for
+FRESH = published.FRESH
 TASKS: tuple[Task, ...] = ("diagnosis", "identification")
 LEADS = tuple(LEAD_SETS)  # 12, 6, 3, 2, 1
 
@@ -65,15 +67,7 @@ class Table:
         return Finetune(row, self.pretrained(row, leads), task, leads, seed)
 
 
-_ROWS = {
-    FRESH: "Random Init.",
-    "w2v": "W2V",
-    "cmsc": "CMSC",
-    "3kg": "3KG",
-    "simclr_rlm": "SimCLR(RLM)",
-    "w2v_cmsc": "W2V+CMSC",
-    "w2v_cmsc_rlm": "W2V+CMSC+RLM",
-}
+_ROWS = {row: NAMES[row] for row in (FRESH, "w2v", "cmsc", "3kg", "simclr_rlm", "w2v_cmsc", "w2v_cmsc_rlm")}
 _OF_SUBSETS = (FRESH, "w2v", "cmsc", "w2v_cmsc", "w2v_cmsc_rlm")
 _AUGMENTED = {
     "w2v_cmsc_rlm": "RLM",
@@ -94,7 +88,7 @@ TABLES = {
     ),
     3: Table(
         "Random lead masking added to W2V and to CMSC",
-        {"w2v": "W2V", "w2v_rlm": "W2V+RLM", "cmsc": "CMSC", "cmsc_rlm": "CMSC+RLM"},
+        {row: NAMES[row] for row in ("w2v", "w2v_rlm", "cmsc", "cmsc_rlm")},
         {"w2v_rlm": ["w2v"], "cmsc_rlm": ["cmsc"]},
     ),
     4: Table(

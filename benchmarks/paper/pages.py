@@ -12,7 +12,8 @@ from scipy.special import stdtrit
 from benchmarks.paper import plot, tables
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import TABLES, Selection, Table
-from benchmarks.paper.tables import Figure, Interval
+from benchmarks.paper.tables import Figure
+from engine.scoring.published import decimals, spoken
 
 _SCORES = {
     "diagnosis": "Diagnosis: CinC score of segments at the threshold 0.5",
@@ -70,7 +71,7 @@ def _body(table: Table, selection: Selection, found: Sequence[Figure]) -> Iterat
         if widths:
             yield (
                 f"One model's own 95 % interval over the patients of the test set (bootstrap) is"
-                f" {_number(min(widths))} to {_number(max(widths))} wide."
+                f" {decimals(min(widths))} to {decimals(max(widths))} wide."
             )
             yield ""
         yield from [*_differences(table, selection, of_task), ""]
@@ -94,7 +95,7 @@ def _scores(table: Table, selection: Selection, found: Sequence[Figure]) -> Iter
     for row in dict.fromkeys(figure.row for figure in found):
         of_row = [figure for figure in found if figure.row == row]
         yield f"| {table.rows[row]} | here | {' | '.join(map(_ours, of_row))} |"
-        yield f"| | paper | {' | '.join(_spoken(figure.published) for figure in of_row)} |"
+        yield f"| | paper | {' | '.join(spoken(figure.published) for figure in of_row)} |"
 
 
 def _differences(table: Table, selection: Selection, found: Sequence[Figure]) -> Iterator[str]:
@@ -123,7 +124,7 @@ def _ours(figure: Figure) -> str:
         return "-"
     if not figure.values:
         return "failed" if figure.failed else "not done"
-    said = _spoken(figure.interval)
+    said = spoken(figure.interval)
     return said if len(figure.values) == figure.seeds else f"{said} ({len(figure.values)} of {figure.seeds} seeds)"
 
 
@@ -133,19 +134,7 @@ def _difference(ours: Figure, base: Figure) -> str:
     found = tables.compare(ours, base)
     if found is None:
         return "not done"
-    signed = f"{'+' if found.difference >= 0 else ''}{_number(found.difference)}"
+    signed = f"{'+' if found.difference >= 0 else ''}{decimals(found.difference)}"
     if found.overlap is None:
         return f"{signed}, no interval"
     return f"none ({signed})" if found.overlap else f"**{signed}**"
-
-
-def _spoken(interval: Interval | None) -> str:
-    if interval is None:
-        return "-"
-    mean, half = interval
-    return _number(mean) if half is None else f"{_number(mean)} ± {_number(half)}"
-
-
-def _number(value: float) -> str:
-    """As the paper writes them: .618."""
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 0.9995 else f"{value:.3f}"

@@ -1,18 +1,15 @@
 """From evaluations to the figures of a table, with the paper's beside them: arithmetic alone."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from benchmarks.paper.cells import Cells
 from benchmarks.paper.grid import TABLES, Selection
 from engine.config.finetuning import Task
+from engine.scoring import published
 from engine.scoring.intervals import mean_interval
-
-Interval = tuple[float, float | None]  # mean, half width; one seed has none
+from engine.scoring.published import Interval
 
 
 @dataclass(frozen=True)
@@ -58,22 +55,15 @@ def _figure(number: int, row: str, task: Task, leads: int, seeds: int, cells: Ce
         if evaluation is None:
             failed += cells.hopeless(cell)
             continue
-        score = score_of(evaluation)
+        score = published.score_of(evaluation)
         if score["value"] is None:  # not defined on this test set
             failed += 1
             continue
         values.append(score["value"])
         if score["low"] is not None:
             widths.append(score["high"] - score["low"])
-    published = _published()[number, row, task, leads]
-    return Figure(row, task, leads, exists, tuple(values), seeds, failed, tuple(widths), published)
-
-
-def score_of(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """What the paper reports: the CinC score of segments at the threshold 0.5, or rank-1 accuracy."""
-    of_task = evaluation["segments"] if evaluation["task"] == "diagnosis" else evaluation
-    score: dict[str, Any] = of_task["figures"]["score" if evaluation["task"] == "diagnosis" else "rank1"]
-    return score
+    of_paper = published.figures()[number, row, task, leads]
+    return Figure(row, task, leads, exists, tuple(values), seeds, failed, tuple(widths), of_paper)
 
 
 def compare(ours: Figure, base: Figure) -> Comparison | None:
@@ -83,19 +73,6 @@ def compare(ours: Figure, base: Figure) -> Comparison | None:
     (mean, half), (other, other_half) = ours.interval, base.interval
     overlap = None if half is None or other_half is None else abs(mean - other) <= half + other_half
     return Comparison(mean - other, overlap)
-
-
-@cache
-def _published() -> dict[tuple[int, str, str, int], Interval | None]:
-    """published.csv: what the paper reports, mean and half width over three seeds."""
-    found: dict[tuple[int, str, str, int], Interval | None] = {}
-    with open(Path(__file__).with_name("published.csv")) as lines:
-        for line in csv.DictReader(lines):
-            table, row, task = int(line.pop("table")), line.pop("row"), line.pop("task")
-            for leads, text in line.items():
-                mean, _, half = text.partition(" ± ")
-                found[table, row, task, int(leads)] = None if text == "-" else (float(mean), float(half))
-    return found
 
 
 def rows(found: Sequence[Figure], number: int) -> Iterator[list[Any]]:
