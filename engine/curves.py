@@ -1,7 +1,6 @@
 """python -m engine.curves RUN: the losses of a run beside their chance levels, as RUN/curves.png and a table."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,15 @@ matplotlib.use("agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from engine.reporting import metrics
+from engine.reporting.metrics import Metrics
+
 _PANELS = {
     "loss": ("local", "global"),
     "right answers": ("local_accuracy", "pair_retrieval"),
     "codes in use (perplexity)": ("code_perplexity", "probability_perplexity"),
     "segments a second": ("segments_per_second",),
 }
-
-Lines = list[dict[str, Any]]
 
 
 def main() -> None:
@@ -29,24 +29,15 @@ def main() -> None:
     run = parser.parse_args().run
     if not (run / "metrics.jsonl").is_file():
         sys.exit(f"error: {run} is no run: it has no metrics.jsonl")
-    lines = read(run)
-    if not lines["train"]:
+    lines = metrics.read(run)
+    if not lines.train:
         sys.exit(f"error: {run} has not reported an update yet")
     draw(lines, run / "curves.png")
     print("\n".join(table(lines)))
     print(f"drawn in {run / 'curves.png'}")
 
 
-def read(run: Path) -> dict[str, Lines]:
-    """By kind; where a run was gone on with, what was said last of an update counts."""
-    found: dict[str, dict[int, dict[str, Any]]] = {"train": {}, "valid": {}}
-    for line in (run / "metrics.jsonl").read_text().splitlines():
-        values = json.loads(line)
-        found[values["kind"]][values["update"]] = values
-    return {kind: [of[update] for update in sorted(of)] for kind, of in found.items()}
-
-
-def draw(lines: dict[str, Lines], path: Path) -> None:
+def draw(lines: Metrics, path: Path) -> None:
     figure, axes = plt.subplots(1, len(_PANELS), figsize=(4.5 * len(_PANELS), 4), layout="constrained")
     for axis, (title, names) in zip(axes, _PANELS.items(), strict=True):
         axis.set_title(title)
@@ -60,22 +51,22 @@ def draw(lines: dict[str, Lines], path: Path) -> None:
     plt.close(figure)
 
 
-def _curve(axis: Axes, lines: dict[str, Lines], name: str, color: str) -> None:
+def _curve(axis: Axes, lines: Metrics, name: str, color: str) -> None:
     """Training as a line, validation as points, chance dotted."""
     label = name.replace("_", " ")
     for of, style, suffix in ((name, "-", ""), (f"{name}_chance", ":", ", by chance")):
-        points = [(line["update"], line[of]) for line in lines["train"] if line.get(of) is not None]
+        points = [(line["update"], line[of]) for line in lines.train if line.get(of) is not None]
         if points:
             axis.plot(*zip(*points, strict=True), style, color=color, label=label + suffix)
-    points = [(line["update"], line[name]) for line in lines["valid"] if line.get(name) is not None]
+    points = [(line["update"], line[name]) for line in lines.valid if line.get(name) is not None]
     if points:
         axis.plot(*zip(*points, strict=True), "o", color=color, markersize=4, label=f"{label}, validation")
 
 
-def table(lines: dict[str, Lines]) -> list[str]:
+def table(lines: Metrics) -> list[str]:
     """The first and the last report, and the last validation."""
-    first, last = lines["train"][0], lines["train"][-1]
-    valid = lines["valid"][-1] if lines["valid"] else {}
+    first, last = lines.train[0], lines.train[-1]
+    valid = lines.valid[-1] if lines.valid else {}
     rows = [f"{'':24}{'update':>8} {first['update']:<6}{'update':>8} {last['update']:<6}{'validation':>14}"]
     for name in (name for names in _PANELS.values() for name in names):
         if name in last:

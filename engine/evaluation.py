@@ -1,6 +1,7 @@
 """What a model is worth: the scores of diagnosis, or of identification, on a dataset's test views."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,11 +54,18 @@ def evaluate(
 
 
 def outputs(
-    module: nn.Module, forward: Callable[[Tensor], Tensor], dataset: Dataset, leads: Sequence[str], device: torch.device
+    module: nn.Module,
+    forward: Callable[[Tensor], Tensor],
+    dataset: Dataset,
+    leads: Sequence[str],
+    device: torch.device,
+    samples: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
-    """[samples, ...], of every segment in the order of the dataset."""
+    """[samples, ...], of every segment in the order of the dataset, or of the `samples` alone."""
     module.to(device).eval()
-    plans = evaluation(len(dataset), _BATCH)
+    plans = evaluation(len(dataset) if samples is None else len(samples), _BATCH)
+    if samples is not None:
+        plans = (replace(plan, sample=samples[plan.sample]) for plan in plans)
     found = []
     with (
         torch.inference_mode(),

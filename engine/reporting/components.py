@@ -1,0 +1,64 @@
+"""Embeddings of the diagnosis test view in two dimensions, by class."""
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.reporting import embeddings
+from engine.reporting.datasets import open_view
+from engine.reporting.markup import paragraph, tag
+from engine.reporting.plots import Group, legend, scatter
+from engine.reporting.runs import Run
+
+_SEGMENTS = 1024  # at most: minutes of a large encoder on a CPU
+_CLASSES = 6
+
+
+def section(runs: Sequence[Run]) -> list[Element]:
+    dataset, where = open_view(runs, "diagnosis-test", "diagnosis-valid")
+    samples = np.unique(np.linspace(0, len(dataset) - 1, min(_SEGMENTS, len(dataset))).astype(np.int64))
+    names, groups = embeddings.only_class(dataset.labels()[samples], dataset.classes, _CLASSES)
+    if not names:
+        raise ValueError(f"no segment of {where} has a single class")
+    if len(samples) < 3:
+        raise ValueError(f"{where} has {len(samples)} segments to test on, too few to tell anything")
+    plots = []
+    for run in chosen(runs):
+        assert run.model is not None
+        found = embeddings.principal_components(embeddings.embed(run.model, dataset, samples))
+        plots.append(_plot(run, found, names, groups))
+    entries: list[tuple[str, int | None]] = [(name, number) for number, name in enumerate(names)]
+    return [
+        paragraph(
+            f"{len(samples):,} segments of {where} that no model was trained on, each a mark: its embedding's first two"
+            f" principal components. Coloured are segments of a single class, the {len(names)} commonest."
+        ),
+        legend([*entries, ("another class, several or none", None)], shapes=True),
+        tag("div", *plots, class_="plots"),
+    ]
+
+
+def chosen(runs: Sequence[Run]) -> list[Run]:
+    """The first that has a model; and what fine-tuning for diagnosis with most leads makes of such an encoder."""
+    finished = [run for run in runs if run.model]
+    if not finished:
+        raise ValueError("no run has finished: there is no model yet")
+    tuned = [run for run in finished[1:] if run.task == "diagnosis"]
+    return [finished[0], *sorted(tuned, key=lambda run: -len(run.leads))[:1]]
+
+
+def _plot(run: Run, found: embeddings.Components, names: Sequence[str], groups: NDArray[np.int64]) -> Element:
+    colours = [None, *range(len(names))]
+    parts = [found.places[groups == (-1 if colour is None else colour)] for colour in colours]
+    marks = [Group(part[:, 0], part[:, 1], colour) for part, colour in zip(parts, colours, strict=True)]
+    first, second = found.explained
+    counts = ", ".join(f"{(groups == number).sum():,} {name}" for number, name in enumerate(names))
+    return scatter(
+        f"{run.name} ({run.kind})",
+        marks,
+        described=f"Embeddings in two dimensions: {counts}, {(groups < 0).sum():,} others",
+        x_label=f"first component, {first:.0%} of the variance".replace("%", " %"),
+        y_label=f"second, {second:.0%}".replace("%", " %"),
+    )

@@ -1,0 +1,117 @@
+"""A run, read from its folder: nothing of it has to be whole but its settings."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from engine import released, settings
+from engine.config.common import Config
+from engine.config.finetuning import FinetuneConfig
+from engine.config.pretraining import PretrainConfig
+from engine.reporting import metrics
+from engine.reporting.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: Path
+    name: str
+    config: dict[str, Any]  # as RUN/config.yaml has it; a run of an older version may lack settings
+    status: dict[str, Any]
+    metrics: Metrics
+    evaluations: list[dict[str, Any]]
+
+    @property
+    def task(self) -> str | None:
+        """Of a fine-tuning; a pre-training has none."""
+        task: str | None = self.config["train"].get("task")
+        return task
+
+    @property
+    def kind(self) -> str:
+        return "pre-training" if self.task is None else f"fine-tuning for {self.task}"
+
+    @property
+    def data(self) -> list[str]:
+        return [str(path) for path in self.config["data"]["path"]]
+
+    @property
+    def leads(self) -> tuple[str, ...]:
+        return tuple(self.config["data"]["leads"])
+
+    @cached_property
+    def model(self) -> Path | None:
+        """None: it has not finished."""
+        try:
+            return released.find(self.folder, "")
+        except ValueError:
+            return None
+
+    def defaults(self) -> dict[str, Any]:
+        config: Config = PretrainConfig() if self.task is None else FinetuneConfig()
+        plain: dict[str, Any] = settings.plain(config)
+        return plain
+
+
+def augmentations(config: dict[str, Any]) -> dict[str, float]:
+    """Of a pre-training, by setting: the chance of a lead to be masked, and the amplitudes in mV; 0: off."""
+    chosen: dict[str, Any] = config.get("augmentation", {})
+    of_system = 0.5 if config["train"]["system"].endswith("_rlm") else 0.0
+    masked = chosen.get("mask_leads")
+    noises = {name: float(chosen.get(name) or 0.0) for name in ("powerline", "emg", "shift", "wander")}
+    return {"mask_leads": of_system if masked is None else float(masked), **noises}
+
+
+def read_all(run: Path, others: Sequence[Path]) -> list[Run]:
+    """The first is the one that the page is about."""
+    folders = [run, *others]
+    twice = [folder for folder in others if [one.resolve() for one in folders].count(folder.resolve()) > 1]
+    if twice:
+        raise ValueError(f"{twice[0]} is named twice")
+    names = [folder.resolve().name for folder in folders]
+    return [
+        read(folder, name if names.count(name) == 1 else str(folder))
+        for folder, name in zip(folders, names, strict=True)
+    ]
+
+
+def read(folder: Path, name: str) -> Run:
+    """Raises ValueError where it is no run."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        why = "it has no config.yaml" if folder.is_dir() else "there is no such folder"
+        raise ValueError(f"{folder} is no run: {why}")
+    try:
+        config = yaml.safe_load(path.read_text())
+        run = Run(folder, name, config, _status(folder), metrics.read(folder), _evaluations(folder))
+        _ = run.task, run.data, run.leads, run.config["run"]["dir"], run.config["model"]
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as failure:
+        raise ValueError(f"{path} does not hold the settings of a run: {' '.join(str(failure).split())}") from failure
+    return run
+
+
+def _status(folder: Path) -> dict[str, Any]:
+    try:
+        status = json.loads((folder / "status.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+def _evaluations(folder: Path) -> list[dict[str, Any]]:
+    """RUN/evaluation*.json, as `engine.evaluate --json` writes them."""
+    found = []
+    for path in sorted(folder.glob("evaluation*.json")):
+        try:
+            evaluation = json.loads(path.read_text())
+            _ = evaluation["task"], evaluation["leads"], evaluation["model"]["trained_leads"]
+            _ = (evaluation["segments"] if evaluation["task"] == "diagnosis" else evaluation)["figures"]
+        except (ValueError, KeyError, TypeError) as failure:
+            raise ValueError(f"{path} is no evaluation as engine.evaluate --json writes it") from failure
+        found.append(evaluation)
+    return found
