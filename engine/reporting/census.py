@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from engine.data.chance import LEADS
 from engine.data.storage import LocalFolder, digest
 from engine.reporting.markup import Part, folded, paragraph, table, tag
-from engine.reporting.runs import Run
+from engine.reporting.runs import Run, named
 
 _CROPS = ("record", "patient", "cohort", "split", "age", "sex", "classes", "lead_mask")
 _DECADE = 10  # years
@@ -45,21 +45,21 @@ def read(where: str) -> Census:
 
 
 def section(runs: Sequence[Run]) -> list[Element]:
-    parts, reasons = [], []
+    parts: list[Element] = []
+    reasons = []
     for where in dict.fromkeys(path for run in runs for path in run.data):
-        users = [run.name for run in runs if where in run.data]
         try:
-            census = read(where)
+            found = list(_of(read(where), [run for run in runs if where in run.data]))
         except (ValueError, OSError) as failure:
             reasons.append(str(failure))
             continue
-        parts += [tag("h3", tag("code", where)), *_of(census, users if len(runs) > 1 else [])]
+        parts += [folded(where, *found)] if parts else [tag("h3", tag("code", where)), *found]
     if not parts:
         raise ValueError("; ".join(reasons))
     return [*parts, *map(paragraph, reasons)]
 
 
-def _of(census: Census, users: Sequence[str]) -> Iterator[Element]:
+def _of(census: Census, users: Sequence[Run]) -> Iterator[Element]:
     about, crops = census.description, census.crops
     kept, came = about["crops"]["kept"], about["crops"]["in"]
     patients = len(crops["patient"].drop_null().unique())
@@ -69,9 +69,9 @@ def _of(census: Census, users: Sequence[str]) -> Iterator[Element]:
         f" {about['seconds_left_over'] / 3600:,.1f} hours were left over. dataset.json has sha256"
         f" {census.fingerprint[:16]}."
     )
-    if users:
-        yield paragraph(f"Used by {', '.join(users)}.")
-    yield tag("div", _rejects(census), _of_cohorts(crops), _of_views(about), class_="side")
+    yield paragraph(f"Used by {named(users)}.")
+    yield tag("div", _rejects(census), _of_views(about), class_="side")
+    yield _of_cohorts(crops)
     yield tag("div", _of_classes(crops, about["classes"]), _of_people(crops), _of_leads(crops), class_="side")
     yield folded("What made it", table("From dataset.json", ["", ""], _made(about), names=2))
 

@@ -10,7 +10,7 @@ from engine.reporting import embeddings
 from engine.reporting.datasets import open_view
 from engine.reporting.markup import paragraph, tag
 from engine.reporting.plots import Group, legend, scatter
-from engine.reporting.runs import Run
+from engine.reporting.runs import Run, of_task
 
 _SEGMENTS = 1024  # at most: minutes of a large encoder on a CPU
 _CLASSES = 6
@@ -36,17 +36,16 @@ def section(runs: Sequence[Run]) -> list[Element]:
             f" principal components. Coloured are segments of a single class, the {len(names)} commonest."
         ),
         legend([*entries, ("another class, several or none", None)], shapes=True),
-        tag("div", *plots, class_="plots"),
+        tag("div", *plots, class_="plots scatters"),
     ]
 
 
 def chosen(runs: Sequence[Run]) -> list[Run]:
-    """The first that has a model; and what fine-tuning for diagnosis with most leads makes of such an encoder."""
+    """The first that has a model, and what fine-tuning for diagnosis has made of such an encoder."""
     finished = [run for run in runs if run.model]
     if not finished:
         raise ValueError("no run has finished: there is no model yet")
-    tuned = [run for run in finished[1:] if run.task == "diagnosis"]
-    return [finished[0], *sorted(tuned, key=lambda run: -len(run.leads))[:1]]
+    return [finished[0], *[run for run in of_task(runs, "diagnosis") if run is not finished[0]][:1]]
 
 
 def _plot(run: Run, found: embeddings.Components, names: Sequence[str], groups: NDArray[np.int64]) -> Element:

@@ -47,40 +47,28 @@ def _level(value: float) -> Chance:
     return lambda _, __: value
 
 
-_GROUPS = {
-    "Losses": (
-        Panel("loss", "Loss, all terms"),
-        Panel("local", "Local loss", _reported("local")),
-        Panel("global", "Global loss", _reported("global")),
-        Panel("diversity", "Diversity loss", from_zero=True),
-        Panel("feature_penalty", "Feature penalty", from_zero=True),
-    ),
-    "Right answers": (
-        Panel("local_accuracy", "Local accuracy", _one_of_all("local"), from_zero=True, percent=True),
-        Panel("pair_retrieval", "Pair retrieval", _one_of_all("global"), from_zero=True, percent=True),
-        Panel("accuracy", "Accuracy, people of the training data", from_zero=True, percent=True),
-        Panel("score", "CinC score, validation (0: always normal)", _level(0.0), from_zero=True),
-        Panel("rank1", "Rank-1, validation", from_zero=True, percent=True),
-        Panel("rank5", "Rank-5, validation", from_zero=True, percent=True),
-        Panel("equal_error_rate", "Equal error rate, validation", _level(0.5), from_zero=True, percent=True),
-    ),
-    "Codes in use": (
-        Panel("code_perplexity", "Perplexity of the codes chosen", _all_codes, from_zero=True),
-        Panel("probability_perplexity", "Perplexity of their probabilities", _all_codes, from_zero=True),
-    ),
-    "Speed": (
-        Panel("segments_per_second", "Segments a second", from_zero=True),
-        Panel("data_share", "Time spent waiting for data", from_zero=True, percent=True),
-        Panel("mfu", "Model FLOPs utilisation", from_zero=True, percent=True),
-        Panel("memory_gb", "Memory of the first rank, GB", from_zero=True),
-    ),
-    "Optimiser": (
-        Panel("gradient_norm", "Norm of the gradient", from_zero=True),
-        Panel("lr", "Learning rate", from_zero=True),
-    ),
-}
-
-
+_PANELS = (
+    Panel("loss", "Loss, all terms"),
+    Panel("local", "Local loss", _reported("local")),
+    Panel("global", "Global loss", _reported("global")),
+    Panel("diversity", "Diversity loss", from_zero=True),
+    Panel("feature_penalty", "Feature penalty", from_zero=True),
+    Panel("local_accuracy", "Local accuracy", _one_of_all("local"), from_zero=True, percent=True),
+    Panel("pair_retrieval", "Pair retrieval", _one_of_all("global"), from_zero=True, percent=True),
+    Panel("accuracy", "Accuracy, people of the training data", from_zero=True, percent=True),
+    Panel("score", "CinC score, validation (0: always normal)", _level(0.0), from_zero=True),
+    Panel("rank1", "Rank-1, validation", from_zero=True, percent=True),
+    Panel("rank5", "Rank-5, validation", from_zero=True, percent=True),
+    Panel("equal_error_rate", "Equal error rate, validation", _level(0.5), from_zero=True, percent=True),
+    Panel("code_perplexity", "Perplexity of the codes chosen", _all_codes, from_zero=True),
+    Panel("probability_perplexity", "Perplexity of their probabilities", _all_codes, from_zero=True),
+    Panel("segments_per_second", "Segments a second", from_zero=True),
+    Panel("data_share", "Time spent waiting for data", from_zero=True, percent=True),
+    Panel("mfu", "Model FLOPs utilisation", from_zero=True, percent=True),
+    Panel("memory_gb", "Memory of the first rank, GB", from_zero=True),
+    Panel("gradient_norm", "Norm of the gradient", from_zero=True),
+    Panel("lr", "Learning rate", from_zero=True),
+)
 _STYLES: dict[str, Style] = {"by chance": "level", "training": "line", "validation": "points"}
 
 
@@ -96,18 +84,16 @@ def section(runs: Sequence[Run]) -> list[Element]:
 
 def _of_kind(runs: Sequence[Run]) -> Iterator[Element]:
     if len(runs) > 1:
-        yield legend((run.name, number) for number, run in enumerate(runs))
+        names: list[tuple[str, int | None]] = [(run.name, number) for number, run in enumerate(runs[:COLOURS])]
+        if len(runs) > COLOURS:
+            names.append((f"{len(runs) - COLOURS} more", None))
+        yield legend(names)
     yield paragraph(
         "Lines: training, the mean since the report before. Discs: validation. Dotted: by chance; for codes, if all"
         " were in use alike. Where a line stands for many reports, a band goes from the lowest to the highest."
     )
-    panels = []
-    for name, group in _GROUPS.items():
-        there = [panel for panel in group if _worth_it(panel, runs)]
-        panels += there
-        if there:
-            yield tag("h4", name)
-            yield tag("div", *(_plot(panel, runs) for panel in there), class_="plots")
+    panels = [panel for panel in _PANELS if _worth_it(panel, runs)]
+    yield tag("div", *(_plot(panel, runs) for panel in panels), class_="plots")
     yield folded("The same in numbers", _numbers(panels, runs))
 
 
@@ -136,12 +122,13 @@ def _plot(panel: Panel, runs: Sequence[Run]) -> Element:
     series, said = [], []
     for number, run in enumerate(runs):
         prefix = f"{run.name}, " if len(runs) > 1 else ""
+        colour = number if number < COLOURS else None
         train, valid = (_points(lines, panel.metric) for lines in run.metrics[:2])
         chance = _by_chance(run, panel)
         for name, points in {"by chance": chance, "training": train, "validation": valid}.items():
             if points:
                 x, y = zip(*points, strict=True)
-                series.append(Series(prefix + name, x, y, number % COLOURS, _STYLES[name]))
+                series.append(Series(prefix + name, x, y, colour, _STYLES[name]))
         said.append(prefix + _told(train or valid, chance))
     told = "; ".join(said)
     return plot(panel.title, series, described=told, from_zero=panel.from_zero, percent=panel.percent)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.data.chance import LEADS
 from engine.data.dataset import Dataset, open_dataset
 from engine.reporting.runs import Run
+
+_USUAL = 1.2  # mV, the largest peak of a heart
 
 
 def open_view(runs: Sequence[Run], *views: str) -> tuple[Dataset, str]:
@@ -30,8 +31,9 @@ def millivolts(dataset: Dataset, samples: NDArray[np.int64]) -> tuple[NDArray[np
     return np.stack([one[0] for one in dataset.signals(rows)]).astype(np.float32) / 1e3, rows.present[:, 0]
 
 
-def whole(dataset: Dataset, among: int = 256) -> int:
-    """A segment with as many leads as there are."""
-    present = dataset.rows(np.arange(min(among, len(dataset)))).present[:, 0]
-    assert present.shape[1] == len(LEADS)
-    return int(present.sum(1).argmax())
+def ordinary(dataset: Dataset, among: int = 256) -> int:
+    """A segment to look at: with as many leads as there are, and of those, the one whose largest peak is most usual."""
+    signals, present = millivolts(dataset, np.arange(min(among, len(dataset))))
+    leads = present.sum(1)
+    odd = np.abs(np.log(np.abs(signals).max((1, 2)).clip(1e-3) / _USUAL))
+    return int(np.where(leads == leads.max(), odd, np.inf).argmin())

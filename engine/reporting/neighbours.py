@@ -12,7 +12,7 @@ from engine.data.dataset import Dataset
 from engine.reporting import embeddings
 from engine.reporting.datasets import millivolts, open_view
 from engine.reporting.markup import Part, paragraph, tag
-from engine.reporting.runs import Run
+from engine.reporting.runs import Run, of_leads, of_task
 from engine.reporting.sheets import Trace, sheet
 
 _PEOPLE = 1024  # at most: minutes of a large encoder on a CPU
@@ -42,7 +42,7 @@ def section(runs: Sequence[Run]) -> list[Element]:
     return [
         paragraph(
             f"Probes, and beside each the {_NEAREST} gallery entries with the largest cosine to it, by {run.name},"
-            f" {trained}, leads {', '.join(run.leads)}. Of {len(right):,} probes of {where} the nearest entry is the"
+            f" {trained}, {of_leads(run.leads)}. Of {len(right):,} probes of {where} the nearest entry is the"
             f" right person's for {right.sum():,}; by chance for one."
         ),
         paragraph(f"Shown are leads {', '.join(leads)} of the first probes that were found, and that were not."),
@@ -51,12 +51,11 @@ def section(runs: Sequence[Run]) -> list[Element]:
 
 
 def chosen(runs: Sequence[Run]) -> Run:
-    """That which was fine-tuned for identification with most leads, else the first that has a model."""
+    """The best of those that were fine-tuned for identification, else the first that has a model."""
     finished = [run for run in runs if run.model]
     if not finished:
         raise ValueError("no run has finished: there is no model yet")
-    own = [run for run in finished if run.task == "identification"]
-    return max(own, key=lambda run: len(run.leads), default=finished[0])
+    return next(iter(of_task(runs, "identification")), finished[0])
 
 
 def _sides(runs: Sequence[Run]) -> tuple[Side, Side, str]:

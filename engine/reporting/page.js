@@ -27,7 +27,8 @@ for (const svg of document.querySelectorAll("svg[data-plot]")) {
     const step = (high - low) / 40;
     const lines = plot.series.flatMap((one) => {
       const place = nearest(one.x, x);
-      if (Math.abs(one.x[place] - x) > step) return [];
+      const here = plot.names.length ? Math.round(one.x[place]) === Math.round(x) : Math.abs(one.x[place] - x) <= step;
+      if (!here) return [];
       const line = document.createElement("div"), dot = document.createElement("i");
       dot.className = `c${one.colour}`;
       line.append(dot, `${one.name}: ${spoken(one.y[place], plot.percent)}`);
@@ -35,7 +36,7 @@ for (const svg of document.querySelectorAll("svg[data-plot]")) {
     });
     const head = document.createElement("b");
     head.textContent = plot.names.length ? `${plot.names[Math.round(x)]} ${plot.label}` : `${plot.label} ${spoken(x)}`;
-    tip.replaceChildren(head, ...lines.slice(0, 14));
+    tip.replaceChildren(head, ...lines.slice(0, 16));
     tip.hidden = false;
     const page = document.documentElement.clientWidth;
     const beside = box.left + at / scale + 12;

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from engine.reporting.markup import tag
 
 COLOURS = 8  # of the page, --c0 to --c7
-_WIDTH, _HEIGHT = 360.0, 220.0
 _TOP, _RIGHT, _BOTTOM = 10.0, 12.0, 34.0
 _CHARACTER = 6.2  # of a tick's label
 _POINTS = 240  # of a line: more are told apart by nobody
@@ -27,10 +26,18 @@ class Series:
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    colour: int = 0
+    colour: int | None = 0  # None: as all that have none of their own
     style: Style = "line"
     low: Sequence[float] | None = None  # of a band, or of intervals
     high: Sequence[float] | None = None
+
+
+class Size(NamedTuple):
+    width: float
+    height: float
+
+
+_PANEL, _SCATTER = Size(360, 220), Size(560, 360)
 
 
 @dataclass(frozen=True)
@@ -40,14 +47,23 @@ class Axes:
     x: tuple[float, float]
     y: tuple[float, float]
     left: float
+    size: Size = _PANEL
+
+    @property
+    def end(self) -> float:
+        return self.size.width - _RIGHT
+
+    @property
+    def bottom(self) -> float:
+        return self.size.height - _BOTTOM
 
     def right(self, x: float) -> float:
         low, high = self.x
-        return self.left + (x - low) / (high - low) * (_WIDTH - _RIGHT - self.left)
+        return self.left + (x - low) / (high - low) * (self.end - self.left)
 
     def down(self, y: float) -> float:
         low, high = self.y
-        return _HEIGHT - _BOTTOM - (y - low) / (high - low) * (_HEIGHT - _BOTTOM - _TOP)
+        return self.bottom - (y - low) / (high - low) * (self.bottom - _TOP)
 
     def place(self, x: float, y: float) -> str:
         return f"{self.right(x):.1f} {self.down(y):.1f}"
@@ -78,8 +94,8 @@ def plot(
             "svg",
             *_frame(axes, list(zip(x_ticks, names, strict=True)), list(zip(y_ticks, labels, strict=True)), x_label),
             *(_drawn(one, axes) for one in series),
-            tag("line", class_="cursor", y1=_TOP, y2=_HEIGHT - _BOTTOM, visibility="hidden"),
-            viewBox=f"0 0 {_WIDTH:g} {_HEIGHT:g}",
+            tag("line", class_="cursor", y1=_TOP, y2=axes.bottom, visibility="hidden"),
+            viewBox=f"0 0 {_PANEL.width:g} {_PANEL.height:g}",
             role="img",
             aria_label=f"{title}. {described}",
             data_plot=_for_the_pointer(series, axes, x_label, x_names, percent),
@@ -100,7 +116,7 @@ class Group:
 def scatter(title: str, groups: Sequence[Group], *, described: str, x_label: str, y_label: str) -> Element:
     """Each group in its colour and shape, the first of them lowest."""
     x, y = np.concatenate([one.x for one in groups]), np.concatenate([one.y for one in groups])
-    axes = Axes(_padded(x), _padded(y), 24)
+    axes = Axes(_padded(x), _padded(y), 24, _SCATTER)
     return tag(
         "figure",
         tag("figcaption", title),
@@ -108,13 +124,13 @@ def scatter(title: str, groups: Sequence[Group], *, described: str, x_label: str
             "svg",
             tag("path", d=_box(axes), class_="axis"),
             *(_marks(one, axes) for one in groups),
-            tag("text", x_label, x=_WIDTH - _RIGHT, y=_HEIGHT - 12, text_anchor="end"),
+            tag("text", x_label, x=_SCATTER.width - _RIGHT, y=_SCATTER.height - 12, text_anchor="end"),
             tag("text", y_label, transform=f"translate(14 {_TOP:g}) rotate(-90)", text_anchor="end"),
-            viewBox=f"0 0 {_WIDTH:g} {_HEIGHT:g}",
+            viewBox=f"0 0 {_SCATTER.width:g} {_SCATTER.height:g}",
             role="img",
             aria_label=f"{title}. {described}",
         ),
-        class_="plot",
+        class_="plot scatter",
     )
 
 
@@ -134,11 +150,11 @@ _SHAPES = (
 def _marks(group: Group, axes: Axes) -> Element:
     shape = _SHAPES[(group.colour or 0) % len(_SHAPES)]
     d = "".join(shape.format(axes.place(x, y)) for x, y in zip(group.x.tolist(), group.y.tolist(), strict=True))
-    return tag("path", d=d, class_=_mark(group.colour))
+    return tag("path", d=d, class_=_coloured("mark", group.colour))
 
 
-def _mark(colour: int | None) -> str:
-    return "mark" if colour is None else f"mark c{colour}"
+def _coloured(what: str, colour: int | None) -> str:
+    return what if colour is None else f"{what} c{colour}"
 
 
 def legend(entries: Iterable[tuple[str, int | None]], *, shapes: bool = False) -> Element:
@@ -148,7 +164,7 @@ def legend(entries: Iterable[tuple[str, int | None]], *, shapes: bool = False) -
 
 def _swatch(colour: int | None, shapes: bool) -> Element:
     d = _SHAPES[(colour or 0) % len(_SHAPES)].format("8 6") if shapes else "M1 6h14"
-    of = _mark(colour) if shapes else f"line c{colour}"
+    of = _coloured("mark" if shapes else "line", colour)
     return tag("svg", tag("path", d=d, class_=of), viewBox="0 0 16 12", class_="swatch", aria_hidden="true")
 
 
@@ -187,14 +203,13 @@ def _labels(ticks: Sequence[float], percent: bool) -> list[str]:
 def _frame(
     axes: Axes, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[tuple[float, str]], x_label: str
 ) -> list[Element]:
-    grid = "".join(f"M{axes.left:.1f} {axes.down(y):.1f}H{_WIDTH - _RIGHT}" for y, _ in y_ticks)
-    bottom = _HEIGHT - _BOTTOM
+    grid = "".join(f"M{axes.left:.1f} {axes.down(y):.1f}H{axes.end}" for y, _ in y_ticks)
     return [
         tag("path", d=grid, class_="grid"),
-        tag("path", d=f"M{axes.left:.1f} {bottom}H{_WIDTH - _RIGHT}", class_="axis"),
+        tag("path", d=f"M{axes.left:.1f} {axes.bottom}H{axes.end}", class_="axis"),
         *(tag("text", name, x=axes.left - 5, y=axes.down(y) + 4, text_anchor="end") for y, name in y_ticks),
-        *(tag("text", name, x=axes.right(x), y=bottom + 14, text_anchor=_anchor(x, axes)) for x, name in x_ticks),
-        tag("text", x_label, x=_WIDTH - _RIGHT, y=bottom + 29, text_anchor="end"),
+        *(tag("text", name, x=axes.right(x), y=axes.bottom + 14, text_anchor=_anchor(x, axes)) for x, name in x_ticks),
+        tag("text", x_label, x=axes.end, y=axes.bottom + 29, text_anchor="end"),
     ]
 
 
@@ -219,7 +234,7 @@ def _drawn(series: Series, axes: Axes) -> Element:
     if series.style in ("points", "intervals", "paper") or len(points) == 1:
         places = ((f"{axes.right(x):.1f}", f"{axes.down(y):.1f}") for x, y in points)
         parts += [tag("circle", cx=x, cy=y, r=3, class_="mark") for x, y in places]
-    return tag("g", *parts, class_=f"series {series.style} c{series.colour}")
+    return tag("g", *parts, class_=_coloured(f"series {series.style}", series.colour))
 
 
 def _for_the_pointer(series: Sequence[Series], axes: Axes, x_label: str, names: Sequence[str], percent: bool) -> str:
@@ -228,7 +243,7 @@ def _for_the_pointer(series: Sequence[Series], axes: Axes, x_label: str, names: 
         {"name": one.name, "colour": one.colour, "x": list(map(_short, one.x)), "y": list(map(_short, one.y))}
         for one in series
     ]
-    span = [round(axes.left, 1), _WIDTH - _RIGHT]
+    span = [round(axes.left, 1), axes.end]
     what = {"span": span, "x": axes.x, "label": x_label, "names": names, "percent": percent, "series": said}
     return json.dumps(what, separators=(",", ":"))
 
@@ -238,7 +253,7 @@ def _short(value: float) -> float:
 
 
 def _box(axes: Axes) -> str:
-    return f"M{axes.left:.1f} {_TOP}H{_WIDTH - _RIGHT}V{_HEIGHT - _BOTTOM}H{axes.left:.1f}z"
+    return f"M{axes.left:.1f} {_TOP}H{axes.end}V{axes.bottom}H{axes.left:.1f}z"
 
 
 def _padded(values: NDArray[np.float64]) -> tuple[float, float]:

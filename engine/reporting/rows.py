@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -34,9 +33,8 @@ class Evaluated:
     @property
     def label(self) -> str:
         name = NAMES.get(self.row, self.row)
-        return (
-            name if self.pretrained_leads in (None, "12") else f"{name}, pre-trained on leads {self.pretrained_leads}"
-        )
+        of_all = self.pretrained_leads in (None, "12")
+        return name if of_all else f"{name}, pre-trained on leads {self.pretrained_leads}"
 
     def published(self) -> tuple[int, Interval] | None:
         """Number of the paper's table, and its figure. Table 2 is of models that never saw another lead."""
@@ -71,10 +69,11 @@ def _evaluated(run: Run, figures: dict[str, Any], runs: Sequence[Run]) -> Evalua
 
 def _origin(run: Run, runs: Sequence[Run]) -> dict[str, Any] | None:
     """Settings of the pre-training it came from: of a run of this report, or of where it lay. None: it has moved."""
-    origin = Path(str(run.config["model"].get("from"))).expanduser()
-    origin = origin.parent if origin.name == "model" else origin
+    origin = run.origin
+    if origin is None:
+        return None
     for one in runs:
-        if one.task is None and one.folder.resolve() == origin.resolve():
+        if one.task is None and one.folder.resolve() == origin:
             return one.config
     try:
         config = yaml.safe_load((origin / "config.yaml").read_text())

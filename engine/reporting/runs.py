@@ -1,6 +1,7 @@
 """A run, read from its folder: nothing of it has to be whole but its settings."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +12,13 @@ import yaml
 
 from engine import released, settings
 from engine.config.common import Config
-from engine.config.finetuning import FinetuneConfig
+from engine.config.finetuning import FRESH, FinetuneConfig
 from engine.config.pretraining import PretrainConfig
 from engine.reporting import metrics
 from engine.reporting.metrics import Metrics
+from engine.scoring.leads import name_of
+
+_FEW = 4  # runs that a line can name
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,15 @@ class Run:
     def leads(self) -> tuple[str, ...]:
         return tuple(self.config["data"]["leads"])
 
+    @property
+    def origin(self) -> Path | None:
+        """Of a fine-tuning: the run whose weights it began with, if it was one; it may have moved since."""
+        given = self.config["model"].get("from")
+        if self.task is None or given in (None, FRESH):
+            return None
+        path = Path(given).expanduser().resolve()
+        return path.parent if path.name == "model" else path
+
     @cached_property
     def model(self) -> Path | None:
         """None: it has not finished."""
@@ -56,6 +69,29 @@ class Run:
         config: Config = PretrainConfig() if self.task is None else FinetuneConfig()
         plain: dict[str, Any] = settings.plain(config)
         return plain
+
+
+def named(runs: Sequence[Run]) -> str:
+    """In a line."""
+    if len(runs) <= _FEW:
+        return ", ".join(run.name for run in runs)
+    return ", ".join(f"{count} of {kind}" for kind, count in Counter(run.kind for run in runs).items())
+
+
+def of_leads(leads: Sequence[str]) -> str:
+    """12 leads, lead I, leads I+V5"""
+    name = name_of(leads)
+    if len(leads) == 1:
+        return f"lead {leads[0]}"
+    return f"{name} leads" if name.isdigit() else f"leads {name}"
+
+
+def of_task(runs: Sequence[Run], task: str) -> list[Run]:
+    """Those that were fine-tuned for it and have finished: the first run itself, those that came from it, the others;
+    and of these first those with most leads."""
+    own = [run for run in runs if run.task == task and run.model]
+    first = runs[0]
+    return sorted(own, key=lambda run: (run is not first, run.origin != first.folder.resolve(), -len(run.leads)))
 
 
 def augmentations(config: dict[str, Any]) -> dict[str, float]:

@@ -24,6 +24,8 @@ _NAMES = {
     "rank5": "rank-5",
     "equal_error_rate": "equal error rate",
 }
+_ASIDE = 0.04  # of a lead set: intervals that stand on each other cannot be read
+_FEW = 6  # evaluations whose figures are not in the way
 _OF_CLASS = ("auroc", "auprc", "f1", "f1_tuned")
 
 
@@ -128,6 +130,8 @@ def _each(evaluations: Sequence[Evaluated]) -> Element:
         rows.append([one.run.name + _remark(one), one.leads, *(_interval(figures.get(name)) for name in names)])
     head = ["run", "leads", *(_NAMES.get(name, name) for name in names)]
     what = table("Each run, with its 95 % interval over the patients of the test set", head, rows, names=2)
+    if len(evaluations) > _FEW:
+        what = folded(f"Each of the {len(evaluations)} evaluations, with more figures", what)
     chance = {f"1 in {one.figures['gallery']:,}" for one in evaluations if one.task == "identification"}
     said = paragraph(f"Rank-1 by chance: {', '.join(sorted(chance))}.") if chance else None
     return tag("div", what, said)
@@ -196,10 +200,11 @@ def against_leads(evaluations: Sequence[Evaluated]) -> list[Element]:
 def _against(task: str, found: Grid, labels: Sequence[str]) -> Element:
     columns = lead_sets(found)
     series, said = [], []
-    for label, row in found.items():
+    for number, (label, row) in enumerate(found.items()):
         colour = labels.index(label) % COLOURS
+        aside = _ASIDE * (number - (len(found) - 1) / 2)
         ours = [(at, place) for at, leads in enumerate(columns) if (place := row.get(leads)) and place.interval]
-        theirs = [(at, each[1][0]) for at, place in ours if (each := place.published)]
+        theirs = [(at + aside, each[1][0]) for at, place in ours if (each := place.published)]
         if theirs:
             x, y = zip(*theirs, strict=True)
             series.append(Series(f"{label}, paper", x, y, colour, "paper"))
@@ -207,7 +212,7 @@ def _against(task: str, found: Grid, labels: Sequence[str]) -> Element:
             means = [place.interval[0] for _, place in ours if place.interval]
             ends = [place.ends() or (mean, mean) for (_, place), mean in zip(ours, means, strict=True)]
             low, high = zip(*ends, strict=True)
-            series.append(Series(label, [at for at, _ in ours], means, colour, "intervals", low, high))
+            series.append(Series(label, [at + aside for at, _ in ours], means, colour, "intervals", low, high))
         said.append(f"{label}: " + ", ".join(f"{columns[at]} leads {spoken(place.interval)}" for at, place in ours))
     title = f"{task.capitalize()}: {_SCORES[task]}"
     return plot(title, series, described="; ".join(said), x_label="leads", x_names=columns, from_zero=True)

@@ -6,8 +6,7 @@ from xml.etree.ElementTree import Element
 
 from engine.reporting.curves import spoken
 from engine.reporting.markup import tag
-from engine.reporting.runs import Run
-from engine.scoring.leads import name_of
+from engine.reporting.runs import Run, named, of_leads
 from engine.scoring.published import NAMES, decimals, score_of
 
 Fact = tuple[str, str, str]  # name, value, remark
@@ -17,7 +16,7 @@ def head(runs: Sequence[Run]) -> list[Element]:
     run, *others = runs
     parts = [tag("h1", run.name), tag("p", _what(run), class_="quiet")]
     if others:
-        parts.append(tag("p", f"Beside it: {', '.join(other.name for other in others)}.", class_="quiet"))
+        parts.append(tag("p", f"Beside it: {named(others)}.", class_="quiet"))
     facts = []
     for name, value, remark in _facts(run):
         said = tag("dd", value, tag("small", remark) if remark else None)
@@ -26,7 +25,7 @@ def head(runs: Sequence[Run]) -> list[Element]:
 
 
 def _what(run: Run) -> str:
-    leads = _leads(run.leads)
+    leads = of_leads(run.leads)
     if run.task is None:
         system = str(run.config["train"]["system"])
         return f"Pre-training, {NAMES.get(system, system)}, {leads}, seed {run.config['run']['seed']}."
@@ -52,7 +51,7 @@ def _facts(run: Run) -> Iterator[Fact]:
         what = "CinC score" if evaluation["task"] == "diagnosis" else "Rank-1"
         if score["value"] is not None:
             interval = "" if score["low"] is None else f"{decimals(score['low'])} to {decimals(score['high'])}"
-            yield f"{what}, test, {_leads(evaluation['leads'])}", decimals(score["value"]), interval
+            yield f"{what}, test, {of_leads(evaluation['leads'])}", decimals(score["value"]), interval
     if train:
         rates = [line["segments_per_second"] for line in train]
         yield "Segments a second", f"{median(rates):,.0f}", "median of the reports"
@@ -66,8 +65,3 @@ def _state(run: Run) -> Fact:
     reason = str(run.status.get("reason", ""))
     where = f"at update {update:,}" + (f" of {of:,}" if of else "")
     return "Status", status, where + (f": {reason}" if reason not in ("", status, "all updates are done") else "")
-
-
-def _leads(leads: Sequence[str]) -> str:
-    name = name_of(leads)
-    return f"{name} leads" if name.isdigit() and name != "1" else f"lead{'s' * ('+' in name)} {'+'.join(leads)}"
