@@ -17,7 +17,7 @@ from engine.reporting.runs import Run, augmentations
 from engine.reporting.sheets import Trace, sheet
 
 _PAPER = 0.5  # the chance of a lead to be masked, and the largest amplitude of each noise in mV
-_POSITION = 13  # where chance masks half of the leads, and draws little that cannot be seen
+_POSITION = 13  # of those where chance masks about half of the leads, and leaves no noise too small to see
 _KINDS = {
     "mask_leads": ("RLM", "each lead is masked with probability {:g}"),
     "powerline": ("Powerline noise", "50 Hz of up to {:g} mV, the same in all leads"),

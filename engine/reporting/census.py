@@ -126,6 +126,8 @@ def _bars(caption: str, name: str, counts: dict[str, int]) -> Element:
     most = max(1, *counts.values())
 
     def bar(count: int) -> Part:
+        if not count:
+            return None
         return tag("span", class_="bar", style=f"width:{100 * count / most:.1f}%", aria_hidden="true")
 
     rows = [[each, f"{count:,}", bar(count)] for each, count in counts.items()]

@@ -19,9 +19,9 @@ _CLASSES = 6
 def section(runs: Sequence[Run]) -> list[Element]:
     dataset, where = open_view(runs, "diagnosis-test", "diagnosis-valid")
     samples = np.unique(np.linspace(0, len(dataset) - 1, min(_SEGMENTS, len(dataset))).astype(np.int64))
-    names, groups = embeddings.only_class(dataset.labels()[samples], dataset.classes, _CLASSES)
+    names, groups = embeddings.one_of_the_commonest(dataset.labels()[samples], dataset.classes, _CLASSES)
     if not names:
-        raise ValueError(f"no segment of {where} has a single class")
+        raise ValueError(f"no segment of {where} has a class")
     if len(samples) < 3:
         raise ValueError(f"{where} has {len(samples)} segments to test on, too few to tell anything")
     plots = []
@@ -33,25 +33,27 @@ def section(runs: Sequence[Run]) -> list[Element]:
     return [
         paragraph(
             f"{len(samples):,} segments of {where} that no model was trained on, each a mark: its embedding's first two"
-            f" principal components. Coloured are segments of a single class, the {len(names)} commonest."
+            f" principal components. Coloured: segments with exactly one of the {len(names)} commonest classes."
         ),
-        legend([*entries, ("another class, several or none", None)], shapes=True),
+        legend([*entries, ("several of these, or none", None)], shapes=True),
         tag("div", *plots, class_="plots scatters"),
     ]
 
 
 def chosen(runs: Sequence[Run]) -> list[Run]:
-    """The first that has a model, and what fine-tuning for diagnosis has made of such an encoder."""
+    """The first that has a model; and what it came from, or what fine-tuning for diagnosis has made of it."""
     finished = [run for run in runs if run.model]
     if not finished:
         raise ValueError("no run has finished: there is no model yet")
-    return [finished[0], *[run for run in of_task(runs, "diagnosis") if run is not finished[0]][:1]]
+    first = finished[0]
+    before = [run for run in finished if run.folder.resolve() == first.origin]
+    return [first, *[run for run in (*before, *of_task(runs, "diagnosis")) if run is not first][:1]]
 
 
 def _plot(run: Run, found: embeddings.Components, names: Sequence[str], groups: NDArray[np.int64]) -> Element:
     colours = [None, *range(len(names))]
     parts = [found.places[groups == (-1 if colour is None else colour)] for colour in colours]
-    marks = [Group(part[:, 0], part[:, 1], colour) for part, colour in zip(parts, colours, strict=True)]
+    marks = [Group(part[:, 0], part[:, 1], colour) for part, colour in zip(parts, colours, strict=True) if len(part)]
     first, second = found.explained
     counts = ", ".join(f"{(groups == number).sum():,} {name}" for number, name in enumerate(names))
     return scatter(

@@ -10,6 +10,7 @@ from engine.reporting.runs import Run
 
 _MISSING = "(none)"
 _PLACES = {"run.dir"}  # every run has its own
+_WHOLE = {"model.sizes", "deepspeed"}  # a value: which keys it has is what it says
 
 
 def section(runs: Sequence[Run]) -> list[Element]:
@@ -26,13 +27,14 @@ def section(runs: Sequence[Run]) -> list[Element]:
     if len(alike) > 1:
         rows = differences({one.name: flat(one.config) for one in alike})
         head = ["setting", "value", "runs"]
-        parts.append(table(f"What differs between the runs of {run.kind}", head, _coded(rows), names=3))
+        between = table(f"What differs between the runs of {run.kind}", head, _coded(rows), names=3)
+        parts.append(folded("What differs between the runs", between))
     everything = table(f"Settings of {run.name}", ["setting", "value"], _coded(own.items()), names=2)
     return [*parts, folded("All settings", everything)]
 
 
 def differences(runs: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str, str]]:
-    """Setting, value, and the runs that have it."""
+    """Setting, value, and the runs that have it; the setting stands at the first of its values."""
     keys = dict.fromkeys(key for settings in runs.values() for key in settings)
     rows = []
     for key in keys:
@@ -40,7 +42,8 @@ def differences(runs: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str, s
         for name, settings in runs.items():
             having.setdefault(settings.get(key, _MISSING), []).append(name)
         if len(having) > 1 and key not in _PLACES:
-            rows += [(key, value, ", ".join(names)) for value, names in having.items()]
+            said = [(value, ", ".join(names)) for value, names in having.items()]
+            rows += [(key if not number else "", *one) for number, one in enumerate(said)]
     return rows
 
 
@@ -48,7 +51,7 @@ def flat(values: Mapping[str, Any], where: str = "") -> dict[str, str]:
     """a.b -> its value as JSON would have it."""
     found: dict[str, str] = {}
     for key, value in values.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping) and f"{where}{key}" not in _WHOLE:
             found |= flat(value, f"{where}{key}.")
         else:
             found[f"{where}{key}"] = value if isinstance(value, str) else json.dumps(value)

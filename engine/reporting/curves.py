@@ -76,7 +76,12 @@ def section(runs: Sequence[Run]) -> list[Element]:
     reported = [run for run in runs if run.metrics.train]
     if not reported:
         raise ValueError("no update has been reported yet")
-    parts: list[Element] = []
+    parts = [
+        paragraph(
+            "Lines: training, the mean since the report before. Discs: validation. Dotted: by chance; for codes, if"
+            " all were in use alike. Where a line stands for many reports, a band goes from the lowest to the highest."
+        )
+    ]
     for kind in dict.fromkeys(run.kind for run in reported):
         parts += [tag("h3", kind.capitalize()), *_of_kind([run for run in reported if run.kind == kind])]
     return parts + [paragraph(line) for run in runs for line in _remarks(run)]
@@ -88,10 +93,6 @@ def _of_kind(runs: Sequence[Run]) -> Iterator[Element]:
         if len(runs) > COLOURS:
             names.append((f"{len(runs) - COLOURS} more", None))
         yield legend(names)
-    yield paragraph(
-        "Lines: training, the mean since the report before. Discs: validation. Dotted: by chance; for codes, if all"
-        " were in use alike. Where a line stands for many reports, a band goes from the lowest to the highest."
-    )
     panels = [panel for panel in _PANELS if _worth_it(panel, runs)]
     yield tag("div", *(_plot(panel, runs) for panel in panels), class_="plots")
     yield folded("The same in numbers", _numbers(panels, runs))

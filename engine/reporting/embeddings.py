@@ -61,15 +61,14 @@ def principal_components(embeddings: NDArray) -> Components:
     return Components(places, (float(shares[0]), float(shares[1])))
 
 
-def only_class(labels: NDArray[np.bool_], classes: Sequence[str], most: int) -> tuple[list[str], NDArray[np.int64]]:
-    """The `most` commonest of the classes that stand alone in a segment -> their names, and of each segment which of
-    these it has, -1 where another or several."""
-    alone = labels.sum(1) == 1
-    counts = labels[alone].sum(0)
+def one_of_the_commonest(
+    labels: NDArray[np.bool_], classes: Sequence[str], most: int
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The `most` commonest classes -> their names, and of each segment which of these it has; -1: none, or several."""
+    counts = labels.sum(0)
     chosen = [int(one) for one in np.argsort(-counts, kind="stable")[:most] if counts[one]]
-    found = np.full(len(labels), -1)
-    for number, column in enumerate(chosen):
-        found[alone & labels[:, column]] = number
+    theirs = labels[:, chosen]
+    found = np.where(theirs.sum(1) == 1, theirs.argmax(1) if chosen else -1, -1)
     return [classes[column] for column in chosen], found
 
 

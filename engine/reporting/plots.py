@@ -83,8 +83,9 @@ def plot(
     series = [_thinned(one) for one in series]
     y_ticks = _ticks([value for one in series for value in (*one.y, *(one.low or ()), *(one.high or ()))], from_zero)
     labels = _labels(y_ticks, percent)
-    x_ticks = list(range(len(x_names))) if x_names else _ticks([x for one in series for x in one.x], False)
-    x_range = (-0.4, len(x_names) - 0.6) if x_names else (min(x_ticks), max(x_ticks))
+    last = max(x for one in series for x in one.x)
+    x_ticks = list(range(len(x_names))) if x_names else [tick for tick in _ticks([last], True) if tick <= last]
+    x_range = (-0.4, len(x_names) - 0.6) if x_names else (0.0, last or 1.0)
     axes = Axes(x_range, (y_ticks[0], y_ticks[-1]), 12 + _CHARACTER * max(map(len, labels)))
     names = x_names or _labels(x_ticks, False)
     return tag(
@@ -229,7 +230,7 @@ def _drawn(series: Series, axes: Axes) -> Element:
             ends = zip(series.x, series.low, series.high, strict=True)
             whiskers = "".join(f"M{axes.place(x, low)}V{axes.down(high):.1f}" for x, low, high in ends)
             parts.append(tag("path", d=whiskers, class_="whisker"))
-    if series.style != "points":
+    if series.style != "points" and len(points) > 1:
         parts.append(tag("polyline", points=" ".join(axes.place(*at) for at in points), class_="line"))
     if series.style in ("points", "intervals", "paper") or len(points) == 1:
         places = ((f"{axes.right(x):.1f}", f"{axes.down(y):.1f}") for x, y in points)

@@ -213,6 +213,6 @@ def _against(task: str, found: Grid, labels: Sequence[str]) -> Element:
             ends = [place.ends() or (mean, mean) for (_, place), mean in zip(ours, means, strict=True)]
             low, high = zip(*ends, strict=True)
             series.append(Series(label, [at + aside for at, _ in ours], means, colour, "intervals", low, high))
-        said.append(f"{label}: " + ", ".join(f"{columns[at]} leads {spoken(place.interval)}" for at, place in ours))
-    title = f"{task.capitalize()}: {_SCORES[task]}"
+        said.append(f"{label}: " + ", ".join(f"lead set {columns[at]} {spoken(place.interval)}" for at, place in ours))
+    title = f"{task.capitalize()}: {'CinC score' if task == 'diagnosis' else 'rank-1 accuracy'}"
     return plot(title, series, described="; ".join(said), x_label="leads", x_names=columns, from_zero=True)
