@@ -1,6 +1,7 @@
 """python -m engine.report: what stands in the page, and what is said where something is missing."""
 
 import json
+import math
 import re
 import shutil
 from html.parser import HTMLParser
