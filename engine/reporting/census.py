@@ -18,6 +18,7 @@ from engine.reporting.markup import Part, folded, paragraph, table, tag
 from engine.reporting.runs import Run, named
 
 _CROPS = ("record", "patient", "cohort", "split", "age", "sex", "classes", "lead_mask")
+_PARTS = {"classes", "recordings", "crops", "rejected", "seconds_left_over", "views"}  # of dataset.json
 _DECADE = 10  # years
 
 
@@ -34,9 +35,11 @@ def read(where: str) -> Census:
     """Raises ValueError where there is no dataset any more."""
     if "://" in where:
         raise ValueError(f"{where} lies in an object store; a report reads the datasets of this machine only")
-    description = json.loads(LocalFolder(where).description())
     folder = Path(where)
     try:
+        description = json.loads(LocalFolder(where).description())
+        if missing := _PARTS - description.keys():
+            raise ValueError(f"{where}/dataset.json does not say {', '.join(sorted(missing))}")
         crops = pq.read_table(folder / "crops.parquet", columns=list(_CROPS))
         rejected = pq.read_table(folder / "rejected.parquet")
     except (OSError, pa.ArrowInvalid) as failure:
@@ -70,6 +73,9 @@ def _of(census: Census, users: Sequence[Run]) -> Iterator[Element]:
         f" {census.fingerprint[:16]}."
     )
     yield paragraph(f"Used by {named(users)}.")
+    others = [run for run in users if census.fingerprint not in run.trained_on(default=[census.fingerprint])]
+    if others:
+        yield paragraph(f"It is not what was there as these were trained: {named(others)}.")
     yield tag("div", _rejects(census), _of_views(about), class_="side")
     yield _of_cohorts(crops)
     yield tag("div", _of_classes(crops, about["classes"]), _of_people(crops), _of_leads(crops), class_="side")

@@ -12,27 +12,27 @@ from engine.reporting.markup import paragraph, tag
 from engine.reporting.plots import Group, legend, scatter
 from engine.reporting.runs import Run, of_task
 
-_SEGMENTS = 1024  # at most: minutes of a large encoder on a CPU
 _CLASSES = 6
 
 
 def section(runs: Sequence[Run]) -> list[Element]:
     dataset, where = open_view(runs, "diagnosis-test", "diagnosis-valid")
-    samples = np.unique(np.linspace(0, len(dataset) - 1, min(_SEGMENTS, len(dataset))).astype(np.int64))
+    models = [(run, run.model) for run in chosen(runs) if run.model]
+    count = min(len(dataset), *(embeddings.affordable(model) for _, model in models))
+    samples = np.linspace(0, len(dataset) - 1, count).astype(np.int64)  # evenly over the view
     names, groups = embeddings.one_of_the_commonest(dataset.labels()[samples], dataset.classes, _CLASSES)
     if not names:
         raise ValueError(f"no segment of {where} has a class")
     if len(samples) < 3:
         raise ValueError(f"{where} has {len(samples)} segments to test on, too few to tell anything")
     plots = []
-    for run in chosen(runs):
-        assert run.model is not None
-        found = embeddings.principal_components(embeddings.embed(run.model, dataset, samples))
+    for run, model in models:
+        found = embeddings.principal_components(embeddings.embed(model, dataset, samples))
         plots.append(_plot(run, found, names, groups))
     entries: list[tuple[str, int | None]] = [(name, number) for number, name in enumerate(names)]
     return [
         paragraph(
-            f"{len(samples):,} segments of {where} that no model was trained on, each a mark: its embedding's first two"
+            f"{len(samples):,} segments of {where}, held out from training, each a mark: its embedding's first two"
             f" principal components. Coloured: segments with exactly one of the {len(names)} commonest classes."
         ),
         legend([*entries, ("several of these, or none", None)], shapes=True),

@@ -13,8 +13,12 @@ from engine import released
 from engine.data.dataset import Dataset
 from engine.evaluation import outputs
 from engine.model.encoder import mean_over_time
+from engine.model.flops import training_flops
+from engine.model.sizes import Sizes
 
 Floats = NDArray[np.float64]
+
+_LARGE = 5e9  # FLOPs of a segment: size base has 29e9, small 4e9
 
 
 def embed(model: Path, dataset: Dataset, samples: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -29,6 +33,12 @@ def embed(model: Path, dataset: Dataset, samples: NDArray[np.int64]) -> NDArray[
     if not np.isfinite(found).all():
         raise ValueError(f"{model} gives no numbers for {(~np.isfinite(found)).any(1).sum()} of {len(found)} segments")
     return found
+
+
+def affordable(model: Path) -> int:
+    """Segments to embed: a minute or two, of a large encoder on a CPU too."""
+    forward = training_flops(Sizes(**released.describe(model)["sizes"]), local=False) / 3
+    return 1024 if torch.cuda.is_available() or forward < _LARGE else 256
 
 
 class Neighbours(NamedTuple):

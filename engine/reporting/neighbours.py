@@ -15,7 +15,6 @@ from engine.reporting.markup import Part, paragraph, tag
 from engine.reporting.runs import Run, of_leads, of_task
 from engine.reporting.sheets import Trace, sheet
 
-_PEOPLE = 1024  # at most: minutes of a large encoder on a CPU
 _NEAREST = 3
 _EACH = 2  # probes that were found, and that were not
 _SHOWN = ("I", "II", "V2", "V5", "aVF")  # the first three of these that the model sees
@@ -32,7 +31,7 @@ class Side(NamedTuple):
 def section(runs: Sequence[Run]) -> list[Element]:
     run = chosen(runs)
     assert run.model is not None
-    gallery, probe, where = _sides(runs)
+    gallery, probe, where = _sides(runs, embeddings.affordable(run.model))
     vectors = [embeddings.embed(run.model, side.dataset, side.samples) for side in (gallery, probe)]
     found = embeddings.neighbours(vectors[0], gallery.people, vectors[1], probe.people, _NEAREST)
     right = found.own_rank == 1
@@ -58,12 +57,12 @@ def chosen(runs: Sequence[Run]) -> Run:
     return next(iter(of_task(runs, "identification")), finished[0])
 
 
-def _sides(runs: Sequence[Run]) -> tuple[Side, Side, str]:
-    """Of the first people of the probe view."""
+def _sides(runs: Sequence[Run], people: int) -> tuple[Side, Side, str]:
+    """Of the first `people` of the probe view."""
     gallery, where = open_view(runs, "identification-gallery")
     probe, _ = open_view([run for run in runs if where in run.data], "identification-probe")
     (_, of_gallery), (_, of_probe) = gallery.origins(), probe.origins()
-    probes = np.arange(min(_PEOPLE, len(probe)))
+    probes = np.arange(min(people, len(probe)))
     entries = np.flatnonzero(np.isin(of_gallery, of_probe[probes]))
     return Side(gallery, entries, of_gallery[entries]), Side(probe, probes, of_probe[probes]), where
 

@@ -17,7 +17,9 @@ from engine.config.pretraining import PretrainConfig
 from engine.reporting import metrics
 from engine.reporting.metrics import Metrics
 from engine.scoring.leads import name_of
+from engine.scoring.published import score_of
 
+_FRESH: dict[str, Any] = {"trained_leads": []}
 _FEW = 4  # runs that a line can name
 
 
@@ -64,6 +66,14 @@ class Run:
             return released.find(self.folder, "")
         except ValueError:
             return None
+
+    def trained_on(self, default: list[str]) -> list[str]:
+        """Fingerprints of datasets; `default`: it has not finished, or does not say."""
+        try:
+            found: list[str] = released.describe(self.model).get("data") or default if self.model else default
+        except ValueError:  # of an older version
+            return default
+        return found
 
     def defaults(self) -> dict[str, Any]:
         config: Config = PretrainConfig() if self.task is None else FinetuneConfig()
@@ -146,7 +156,7 @@ def _evaluations(folder: Path) -> list[dict[str, Any]]:
         try:
             evaluation = json.loads(path.read_text())
             _ = evaluation["task"], evaluation["leads"], evaluation["model"]["trained_leads"]
-            _ = (evaluation["segments"] if evaluation["task"] == "diagnosis" else evaluation)["figures"]
+            _ = score_of(evaluation)["value"], (evaluation["model"].get("pretrained") or _FRESH)["trained_leads"]
         except (ValueError, KeyError, TypeError) as failure:
             raise ValueError(f"{path} is no evaluation as engine.evaluate --json writes it") from failure
         found.append(evaluation)

@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 
 from engine.reporting.curves import spoken
 from engine.reporting.markup import tag
+from engine.reporting.metrics import Lines
 from engine.reporting.runs import Run, named, of_leads
 from engine.scoring.published import NAMES, decimals, score_of
 
@@ -41,7 +42,7 @@ def _facts(run: Run) -> Iterator[Fact]:
         (valid, "Best CinC score, validation", "score", False),
         (valid, "Best rank-1, validation", "rank1", True),
     ):
-        values = [line[metric] for line in lines if line.get(metric) is not None]
+        values = _values(lines, metric)
         if values:
             chance = lines[-1].get(f"{metric}_chance")
             value = max(values) if lines is valid else values[-1]
@@ -52,16 +53,21 @@ def _facts(run: Run) -> Iterator[Fact]:
         if score["value"] is not None:
             interval = "" if score["low"] is None else f"{decimals(score['low'])} to {decimals(score['high'])}"
             yield f"{what}, test, {of_leads(evaluation['leads'])}", decimals(score["value"]), interval
-    if train:
-        rates = [line["segments_per_second"] for line in train]
+    rates, waits = (_values(train, metric) for metric in ("segments_per_second", "data_share"))
+    if rates and waits:
         yield "Segments a second", f"{median(rates):,.0f}", "median of the reports"
-        yield "Waiting for data", spoken(median(line.get("data_share", 0.0) for line in train), percent=True), ""
+        yield "Waiting for data", spoken(median(waits), percent=True), "of the time, median"
+
+
+def _values(lines: Lines, metric: str) -> list[float]:
+    """null: it was no number."""
+    return [line[metric] for line in lines if line.get(metric) is not None]
 
 
 def _state(run: Run) -> Fact:
     status = str(run.status.get("status", "not known"))
     last = run.metrics.train[-1]["update"] if run.metrics.train else 0
-    update, of = run.status.get("update", last), run.status.get("updates")
+    update, of = run.status.get("update") or last, run.status.get("updates")
     reason = str(run.status.get("reason", ""))
     where = f"at update {update:,}" + (f" of {of:,}" if of else "")
     return "Status", status, where + (f": {reason}" if reason not in ("", status, "all updates are done") else "")

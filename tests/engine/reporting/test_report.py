@@ -137,6 +137,30 @@ def test_a_run_that_has_just_begun(
     assert "left out: Nearest neighbours: no run has finished" in said
 
 
+def test_a_run_that_failed_before_its_first_update(
+    hearts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = pretraining(tmp_path / "failed", hearts)
+    shutil.rmtree(failed / "model")
+    (failed / "metrics.jsonl").unlink()
+    (failed / "status.json").write_text('{"status": "failed", "reason": "ValueError: no room", "update": null}')
+    assert run(monkeypatch, failed, "--out", tmp_path / "report.html") == 0
+    assert "<dd>failed<small>at update 0: ValueError: no room</small></dd>" in (tmp_path / "report.html").read_text()
+
+
+def test_what_was_no_number_is_left_out(hearts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = pretraining(tmp_path / "odd", hearts)
+    shutil.rmtree(odd / "model")
+    lines = [json.loads(line) for line in (odd / "metrics.jsonl").read_text().splitlines()]
+    lines[1] |= {"local": None, "segments_per_second": None}
+    lines[2]["skipped"] = lines[9]["skipped"] = 3
+    (odd / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert run(monkeypatch, odd, "--out", tmp_path / "report.html") == 0
+    said = (tmp_path / "report.html").read_text()
+    assert "3 updates were skipped" in said
+    assert '"name":"training","colour":0,"x":[10,30,' in said.replace(".0", "").replace("&quot;", '"')
+
+
 def test_a_dataset_that_is_no_longer_there(
     hearts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
