@@ -116,6 +116,12 @@ def describe(folder: Path) -> dict[str, Any]:
     return dict(config)
 
 
+def origin(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model that is trained from the described one says of it as `pretrained`."""
+    known = ("task", "system", "contrast_pool", "trained_leads", "data", "update", "pretrained", "imported")
+    return {name: described[name] for name in known if name in described}
+
+
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} holds no released model: it has no model.safetensors")
