@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.exporting.folder import export, import_reference
 
 _ABOUT = """Writes a folder to hand on: model.safetensors, config.json, a model card made of what the run holds; with
---onnx also model.onnx, checked against torch. leadwise.load_encoder("FOLDER") reads it with the core dependencies alone.
+--onnx also model.onnx, checked against torch. leadwise.load_encoder("FOLDER") reads it, with few packages installed.
 --import-reference takes a checkpoint of fairseq-signals or ECG-FM instead of a run: its weights, never its code."""
 
 

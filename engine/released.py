@@ -72,11 +72,13 @@ def load_encoder(folder: Path) -> tuple[Encoder, dict[str, Any]]:
     """Without dropout; and what config.json says of it."""
     config, weights = read(folder)
     encoder = Encoder(Sizes(**config["sizes"]), config["recipe"], NO_DROPOUT).eval()
-    of_encoder = {
-        name.removeprefix("encoder."): value for name, value in weights.items() if name.startswith("encoder.")
-    }
-    load_whole(encoder, of_encoder, folder)
+    load_whole(encoder, of_encoder(weights), folder)
     return encoder, config
+
+
+def of_encoder(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Without heads, and without what only pre-training uses."""
+    return {name.removeprefix("encoder."): value for name, value in weights.items() if name.startswith("encoder.")}
 
 
 def find(path: Path, setting: str) -> Path:

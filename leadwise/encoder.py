@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from data_tools.crops import LEADS
@@ -96,10 +95,9 @@ def load_encoder(folder: str | Path) -> Encoder:
     ValueError says what is wrong with the folder.
     """
     found = released.find(Path(folder).expanduser(), "")
-    plain, config = released.load_encoder(found)
-    with torch.device("meta"):  # no weights but those of the folder
-        encoder = Encoder(config).eval()
-    encoder.encoder = plain
+    config, weights = released.read(found)
+    encoder = Encoder(config).eval()
+    released.load_whole(encoder.encoder, released.of_encoder(weights), found)
     if (found / "README.md").is_file():
         encoder.card = (found / "README.md").read_text()
     return encoder

@@ -82,7 +82,7 @@ def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     nested = pa.array(stacked.reshape(-1))
     for length in reversed(stacked.shape[1:]):
         nested = pa.FixedSizeListArray.from_arrays(nested, length)
-    columns[0] = [name.encode(errors="surrogateescape").decode(errors="backslashreplace") for name in columns[0]]
+    columns[0] = [_text(name) for name in columns[0]]
     return pa.table([*columns, nested], schema=schema)
 
 
@@ -92,7 +92,7 @@ def _npy(rows: Iterable[Row], out: Path, about: Mapping[str, Any]) -> int:
     count, begin = 0, 0
     # The array is renamed last: when it is there, so is its table.
     with replacing(out) as temporary, replacing(beside) as table, temporary.open("wb") as array:
-        with table.open("w", newline="", errors="backslashreplace") as text:
+        with table.open("w", newline="", encoding="utf-8") as text:
             lines = csv.writer(text)
             lines.writerow(_COLUMNS)
             for row in rows:
@@ -100,13 +100,18 @@ def _npy(rows: Iterable[Row], out: Path, about: Mapping[str, Any]) -> int:
                     begin = _header(array, 0, row.embedding.shape)
                 array.write(np.ascontiguousarray(row.embedding, "<f4").tobytes())
                 for start, mask in zip(row.start, row.lead_mask, strict=True):
-                    lines.writerow((count, row.recording, f"{row.rate:g}", start // 2500, start, mask))
+                    lines.writerow((count, _text(row.recording), f"{row.rate:g}", start // 2500, start, mask))
                 count += 1
         if not count:
             raise ValueError("nothing to write: no recording could be embedded")
         array.seek(0)  # how many there are is known now; NumPy leaves room for that number
         assert _header(array, count, row.embedding.shape) == begin
     return count
+
+
+def _text(name: str) -> str:
+    """A file's name need not be text."""
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _header(file: Any, rows: int, shape: tuple[int, ...]) -> int:

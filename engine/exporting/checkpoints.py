@@ -55,17 +55,19 @@ def _load(path: Path) -> Mapping[str, Any]:
     """Weights, settings and numbers: a file that would run code of its own is refused."""
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
+    path.open("rb").close()  # what cannot be opened at all says so itself
     zipped = zipfile.is_zipfile(path)
     with torch.serialization.safe_globals(_HARMLESS):
         try:
             found = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
-        except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as failure:
+        except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as failure:
             strangers = torch.serialization.get_unsafe_globals_in_checkpoint(path) if zipped else []
             if not strangers:
                 raise ValueError(f"{path} is no checkpoint of torch, or damaged") from failure
             raise ValueError(
                 f"{path} is refused: to load it would run {', '.join(sorted(strangers))}. Where it can be trusted, "
-                "save its weights and settings alone: torch.save({'model': c['model'], 'cfg': dict(c['cfg'])}, ...)"
+                "save its weights alone: torch.save({'model': c['model'], "
+                "'cfg': {'model': {'encoder_attention_heads': 12}}}, ...)"
             ) from None
     if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
         raise ValueError(f"{path} is no checkpoint of fairseq-signals: it holds no 'model'")

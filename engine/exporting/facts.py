@@ -22,7 +22,8 @@ class Facts(NamedTuple):
 
 
 def gather(run: Path, described: Mapping[str, Any], scores: Sequence[Path]) -> Facts:
-    """`run`: its folder, or that of the weights alone; `scores`: files of engine.evaluate --json, of this model or of one from it."""
+    """`run`: its folder, or that of the weights alone; `scores`: what engine.evaluate --json wrote of the model, or of
+    models that were fine-tuned from it."""
     settings = _settings(run / "config.yaml")
     paths = settings.get("data", {}).pop("path", [])
     kept = {

@@ -72,11 +72,6 @@ def _count(names: Iterable[str], stem: str) -> int:
     return len({name.removeprefix(stem).split(".")[0] for name in names if name.startswith(stem)})
 
 
-def encoder_state(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Of `from_reference`, what an `Encoder` loads."""
-    return {name.removeprefix("encoder."): tensor for name, tensor in ours.items() if name.startswith("encoder.")}
-
-
 def _plain_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Without the prefix of fine-tuned models, weight norm as it is spelt since 2025."""
     finetuned = any(name.startswith("encoder.feature_extractor.") for name in state)
