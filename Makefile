@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip setuptools wheel
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt \
-		--editable '.[train,$(CUDA),formats,cluster,s3,peers,dev]'
+		--editable '.[train,$(CUDA),formats,cluster,s3,hub,onnx,peers,dev]'
 	touch $@
 
 demo: setup

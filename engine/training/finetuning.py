@@ -166,6 +166,4 @@ def _origin(config: FinetuneConfig, pretrained: Path | None) -> dict[str, Any]:
         sizes = asdict(sizes_of(config.model.size or "base", config.model.sizes))
         return {"recipe": config.model.recipe or "paper", "sizes": sizes, "pretrained": None}
     described = released.describe(pretrained)
-    known = ("task", "system", "contrast_pool", "trained_leads", "data", "update", "pretrained")
-    before = {name: described[name] for name in known if name in described}
-    return {"recipe": described["recipe"], "sizes": described["sizes"], "pretrained": before}
+    return {"recipe": described["recipe"], "sizes": described["sizes"], "pretrained": released.origin(described)}
