@@ -1,5 +1,5 @@
-# make demo: from nothing to a small pre-trained encoder. make setup: .venv with every package at its pinned version.
-# make test: that, then lint, types and tests. make rehearsal: the paper's scale on artificial recordings; for a GPU.
+# make demo: from nothing to scores and a page of them. make setup: .venv with every package at its pinned version.
+# make test: that, then lint, types and tests. make wheel: builds, installs and tries it. make rehearsal: the paper's scale on artificial recordings; for a GPU.
 PYTHON ?= python3.11
 CUDA ?= cuda13
 BIN := .venv/bin
@@ -7,7 +7,7 @@ READY := .venv/ready-$(CUDA)
 DEMO ?= demo
 REHEARSAL ?= rehearsal
 
-.PHONY: setup demo rehearsal test test-slow lint types
+.PHONY: setup demo rehearsal test test-slow lint types wheel
 
 setup: $(READY)
 
@@ -19,12 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	test -d $(DEMO)/raw || $(BIN)/python -m data_tools.synthesize --out $(DEMO)/raw --patients 3000
-	$(BIN)/python -m data_tools.shard $(DEMO)/raw/challenge-2021 --out $(DEMO)/set \
-		--ptbxl-metadata $(DEMO)/raw/ptb-xl/ptbxl_database.csv
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/deepspeed engine/pretrain.py --config configs/demo.yaml \
-		--set data.path=$(DEMO)/set --set run.dir=$(DEMO)/run --resume auto
-	$(BIN)/python -m engine.curves $(DEMO)/run
+	PATH="$(CURDIR)/$(BIN):$$PATH" ./demo.sh $(DEMO)
 
 rehearsal: setup
 	test -d $(REHEARSAL)/raw || $(BIN)/python -m data_tools.synthesize --out $(REHEARSAL)/raw --patients 84711
@@ -45,3 +40,11 @@ lint: setup
 
 types: setup
 	$(BIN)/mypy
+
+# In a new environment with the core dependencies alone, from another folder.
+wheel: setup
+	rm -rf dist build .venv/clean
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -m venv .venv/clean
+	.venv/clean/bin/python -m pip install --quiet --constraint constraints.txt dist/leadwise-*.whl
+	cd .venv/clean && bin/python -I -c "import leadwise; print(leadwise.__file__)"

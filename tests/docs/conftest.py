@@ -1,0 +1,1 @@
+from tests.engine.conftest import archive, dataset, hearts  # noqa: F401
