@@ -23,7 +23,7 @@ demo: setup
 
 rehearsal: setup
 	test -d $(REHEARSAL)/raw || $(BIN)/python -m data_tools.synthesize --out $(REHEARSAL)/raw --patients 84711
-	$(BIN)/python -m data_tools.shard $(REHEARSAL)/raw/challenge-2021 --out $(REHEARSAL)/set \
+	test -d $(REHEARSAL)/set || $(BIN)/python -m data_tools.shard $(REHEARSAL)/raw/challenge-2021 --out $(REHEARSAL)/set \
 		--ptbxl-metadata $(REHEARSAL)/raw/ptb-xl/ptbxl_database.csv
 	$(BIN)/python -m benchmarks paper --table 1 --rows random_init w2v_cmsc_rlm --leads 12 1 --seeds 1 \
 		--size rehearsal --data $(REHEARSAL)/set --out $(REHEARSAL)/out

@@ -26,8 +26,10 @@ if [ -d "$demo/raw" ]; then echo "$demo/raw: there already"; else
 fi
 
 say "2 of 6: from recordings to shards"
-python -m data_tools.shard "$demo/raw/challenge-2021" --out "$data" \
-	--ptbxl-metadata "$demo/raw/ptb-xl/ptbxl_database.csv"
+if [ -d "$data" ]; then echo "$data: there already"; else
+	python -m data_tools.shard "$demo/raw/challenge-2021" --out "$data" \
+		--ptbxl-metadata "$demo/raw/ptb-xl/ptbxl_database.csv"
+fi
 
 say "3 of 6: pre-training without labels (W2V+CMSC+RLM)"
 train pretrain pretrain "$demo/run"
