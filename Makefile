@@ -1,5 +1,6 @@
 # make demo: from nothing to scores and a page of them. make setup: .venv with every package at its pinned version.
-# make test: that, then lint, types and tests. make wheel: builds, installs and tries it. make rehearsal: the paper's scale on artificial recordings; for a GPU.
+# make test: that, then lint, types and tests. make wheel: builds it, installs it alone and tries it.
+# make rehearsal: the paper's scale on artificial recordings; for a GPU.
 PYTHON ?= python3.11
 CUDA ?= cuda13
 BIN := .venv/bin
@@ -41,10 +42,10 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-# In a new environment with the core dependencies alone, from another folder.
+# The wheel in a new environment with the core dependencies alone, used from another folder.
 wheel: setup
 	rm -rf dist build .venv/clean
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -c "from setuptools import build_meta as build; build.build_wheel('dist'); build.build_sdist('dist')"
 	$(BIN)/python -m venv .venv/clean
 	.venv/clean/bin/python -m pip install --quiet --constraint constraints.txt dist/leadwise-*.whl
-	cd .venv/clean && bin/python -I -c "import leadwise; print(leadwise.__file__)"
+	cd .venv/clean && bin/python -I "$(CURDIR)/.ci/clean.py" "$(CURDIR)"

@@ -23,7 +23,7 @@ from engine.config.pretraining import PretrainConfig
 from tests.docs.pages import PAGES, ROOT, shell_lines
 
 _PROGRAM = re.compile(
-    r"(?:^|(?<=\s))(?:python -m (?P<module>[a-z_.]+)|\S*engine/(?P<script>\w+)\.py)(?P<words>[^|&;#]*)"
+    r"(?:^|(?<=\s))(?:python -m (?P<module>[a-z_.]+)|engine/(?P<script>pretrain|finetune)\.py)(?P<words>[^|&;#]*)"
 )
 CONFIGS = {"pretrain": PretrainConfig, "finetune": FinetuneConfig}
 LAUNCHERS = {"deepspeed": "--help", "torchrun": "--help"}
@@ -113,7 +113,7 @@ def test_a_wrong_command_would_be_noticed(
 def test_the_launchers_flags_are_theirs(launcher: str) -> None:
     path = Path(sys.executable).parent / launcher
     known = subprocess.run([path, "--help"], capture_output=True, text=True, check=True).stdout
-    before = re.compile(rf"\b{launcher} ([^|]*?)\S*engine/\w+\.py")
+    before = re.compile(rf"\b{launcher} ([^|]*?)engine/\w+\.py")
     files = [*PAGES, ROOT / "demo.sh", ROOT / "docs" / "kubernetes.yaml"]
     flags = {
         flag
