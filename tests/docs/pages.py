@@ -21,4 +21,5 @@ def shell_lines(page: Path) -> Iterator[str]:
         if kind in ("", "sh"):
             yield from block.replace("\\\n", " ").splitlines()
     for code in _INLINE.findall(_BLOCK.sub("", text)):
-        yield code.replace("\n", " ")
+        if "…" not in code:  # what a program says, not what it is told
+            yield code.replace("\n", " ")

@@ -39,12 +39,7 @@ def commands(line: str) -> Iterator[tuple[str, list[str]]]:
 
 
 COMMANDS = sorted(
-    {
-        (page.name, program, tuple(words))
-        for page in PAGES
-        for line in shell_lines(page)
-        for program, words in commands(line)
-    }
+    {(page, program, tuple(words)) for page in PAGES for line in shell_lines(page) for program, words in commands(line)}
 )
 
 
@@ -84,9 +79,11 @@ def test_the_commands_are_found() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
-@pytest.mark.parametrize(("page", "program", "words"), COMMANDS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("path", "program", "words"), COMMANDS, ids=lambda value: str(getattr(value, "name", value))[:60]
+)
 def test_a_command_is_understood(
-    page: str, program: str, words: tuple[str, ...], parsing_alone: None, monkeypatch: pytest.MonkeyPatch
+    path: Path, program: str, words: tuple[str, ...], parsing_alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     understood(program, list(words), monkeypatch)
     if program.endswith(".py"):
@@ -94,7 +91,9 @@ def test_a_command_is_understood(
         named.add_argument("--config", type=Path)
         named.add_argument("--set", action="append", default=[])
         told, _ = named.parse_known_args(words)
-        assert (ROOT / told.config).is_file(), f"{page}: {told.config}"
+        if f"+++ b/{told.config}\n" in path.read_text():  # an example of the page makes it
+            return
+        assert (ROOT / told.config).is_file(), told.config
         given = [one for one in told.set if one != "a.b=c"]
         settings.read(CONFIGS[Path(program).stem], ROOT / told.config, given)
 
