@@ -26,7 +26,7 @@ def main(repository: Path) -> None:
     check_contents(repository)
     for module in (leadwise, released):
         assert not Path(str(module.__file__)).is_relative_to(repository / "engine"), module.__file__
-    for name in ("deepspeed", "nvidia.dali", "matplotlib", "huggingface_hub", "onnx", "pytest"):
+    for name in ("deepspeed", "nvidia.dali", "h5py", "huggingface_hub", "onnx", "pytest"):
         parent = name.partition(".")[0]
         assert importlib.util.find_spec(parent) is None, f"{name} is installed: this is no core environment"
     with tempfile.TemporaryDirectory() as folder:
