@@ -1,16 +1,11 @@
-"""Every command, link, target and extra that a page names is there, and every command would be understood.
-
-The program itself parses the words of each command, and is stopped before it does anything.
-"""
+"""Every command, link, target and extra that a page names is there, and every command would be understood."""
 
 import argparse
 import re
-import runpy
 import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,51 +16,13 @@ from engine import settings
 from engine.config.finetuning import FinetuneConfig
 from engine.config.pretraining import PretrainConfig
 from tests.docs.pages import PAGES, ROOT, shell_lines
+from tests.docs.programs import commands, understood
 
-_PROGRAM = re.compile(
-    r"(?:^|(?<=\s))(?:python -m (?P<module>[a-z_.]+)|engine/(?P<script>pretrain|finetune)\.py)(?P<words>[^|&;#]*)"
-)
 CONFIGS = {"pretrain": PretrainConfig, "finetune": FinetuneConfig}
 LAUNCHERS = {"deepspeed": "--help", "torchrun": "--help"}
-OTHERS = ("pip", "pytest", "venv")  # not ours
-
-
-def commands(line: str) -> Iterator[tuple[str, list[str]]]:
-    """-> what is run, and its words."""
-    for found in _PROGRAM.finditer(line):
-        words = shlex.split(found["words"].replace("...", " "), comments=True)
-        if found["module"] not in OTHERS and words:  # a program alone is a mention
-            yield found["module"] or f"engine/{found['script']}.py", words
-
-
 COMMANDS = sorted(
     {(page, program, tuple(words)) for page in PAGES for line in shell_lines(page) for program, words in commands(line)}
 )
-
-
-class UnderstoodError(BaseException):
-    """Raised where the program would begin."""
-
-
-@pytest.fixture
-def parsing_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    parse = argparse.ArgumentParser.parse_args
-
-    def and_stop(self: argparse.ArgumentParser, *_: object) -> None:
-        parse(self)
-        raise UnderstoodError
-
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", and_stop)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-
-def understood(program: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", [program, *words])
-    with pytest.raises(UnderstoodError):
-        if program.endswith(".py"):
-            runpy.run_path(str(ROOT / program), run_name="__main__")
-        else:
-            runpy.run_module(program, run_name="__main__")
 
 
 def test_the_commands_are_found() -> None:
