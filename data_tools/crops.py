@@ -35,6 +35,21 @@ def cut(signal: NDArray[np.int16], leads: int) -> list[Crop]:
     return crops
 
 
+class Segments(NamedTuple):
+    signal: NDArray[np.int16]  # [segments, SEGMENT, 12], uV, cleaned
+    start: list[int]  # of each: sample of the recording
+    lead_mask: list[int]  # of each: bit i is set where lead i is usable
+
+
+def segments(signal: NDArray[np.int16], leads: int) -> Segments:
+    """Of `signal` [samples, 12], the segments with a usable lead, as crops hold them."""
+    whole = signal[: len(signal) // SEGMENT * SEGMENT]
+    masks = lead_masks(whole, leads)
+    stored = cleaned(whole, tuple(masks)).reshape(-1, SEGMENT, len(LEADS))
+    usable = [index for index, mask in enumerate(masks) if mask]
+    return Segments(stored[usable], [index * SEGMENT for index in usable], [masks[index] for index in usable])
+
+
 def lead_masks(signal: NDArray[np.int16], leads: int) -> list[int]:
     """For each whole segment of `signal`, which of `leads` vary and hold no invalid sample in it."""
     folded = signal.reshape(-1, SEGMENT // _FOLD, _FOLD * len(LEADS))

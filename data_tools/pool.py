@@ -45,7 +45,7 @@ def _processes(workers: int, modules: Sequence[str]) -> Iterator[Run]:
     try:
         yield run
     except BrokenProcessPool:
-        raise OSError("a worker was killed (out of memory?); the same command goes on from here") from None
+        raise OSError("a worker was killed (out of memory?); give the same command again") from None
     except BaseException:
         for worker in active_children():  # nobody waits for what they are at, and nothing is lost by it
             worker.kill()

@@ -82,7 +82,7 @@ def named(path: Path, told: Hints = NONE) -> tuple[Path, Hints]:
 def _of_wfdb(found: wfdb.Wfdb) -> Recording:
     digital, lines = found.digital, found.header.signals
     used = [lines[i] for i in digital.leads.signals] if lines else []  # of a record of several segments, none
-    signal = _twelve(digital.microvolts, digital.leads.columns, digital.rate)
+    signal = twelve(digital.microvolts, digital.leads.columns, digital.rate)
     return Recording(
         signal=signal,
         leads=digital.leads.mask,
@@ -104,7 +104,7 @@ def _of_format(folder: Folder, name: str, resampled: bool, told: Hints) -> Recor
         raw = formats.read(file, os.path.splitext(name)[1].lower(), told.over(sidecar))
     check_rate(raw.rate, resampled)
     return Recording(
-        signal=_twelve(raw.microvolts, raw.leads.columns, raw.rate),
+        signal=twelve(raw.microvolts, raw.leads.columns, raw.rate),
         leads=raw.leads.mask,
         comments=raw.comments,
         rate=raw.rate,
@@ -117,7 +117,8 @@ def _of_format(folder: Folder, name: str, resampled: bool, told: Hints) -> Recor
     )
 
 
-def _twelve(microvolts: NDArray[np.int16], columns: tuple[int, ...], rate: float) -> NDArray[np.int16]:
+def twelve(microvolts: NDArray[np.int16], columns: tuple[int, ...], rate: float) -> NDArray[np.int16]:
+    """[samples, columns], each of which is the lead of that number, at `rate` Hz -> [samples, 12] at 500 Hz."""
     signal = microvolts
     if columns != _IN_ORDER:
         signal = np.zeros((len(microvolts), len(LEADS)), np.int16)

@@ -72,11 +72,13 @@ def load_encoder(folder: Path) -> tuple[Encoder, dict[str, Any]]:
     """Without dropout; and what config.json says of it."""
     config, weights = read(folder)
     encoder = Encoder(Sizes(**config["sizes"]), config["recipe"], NO_DROPOUT).eval()
-    of_encoder = {
-        name.removeprefix("encoder."): value for name, value in weights.items() if name.startswith("encoder.")
-    }
-    load_whole(encoder, of_encoder, folder)
+    load_whole(encoder, of_encoder(weights), folder)
     return encoder, config
+
+
+def of_encoder(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Without heads, and without what only pre-training uses."""
+    return {name.removeprefix("encoder."): value for name, value in weights.items() if name.startswith("encoder.")}
 
 
 def find(path: Path, setting: str) -> Path:
@@ -114,6 +116,12 @@ def describe(folder: Path) -> dict[str, Any]:
         if config.get(name) != value:
             raise ValueError(f"{path}: {name} is {config.get(name)!r}, which should be {value!r}")
     return dict(config)
+
+
+def origin(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model that is trained from the described one says of it as `pretrained`."""
+    known = ("task", "system", "contrast_pool", "trained_leads", "data", "update", "pretrained", "imported")
+    return {name: described[name] for name in known if name in described}
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -20,46 +20,47 @@ class DataConfig:
     weights: tuple[float, ...] = ()  # how often an epoch takes each sample of each folder; none: once
     leads: tuple[str, ...] = LEADS  # those the model may see
     window: int = 8  # files that are shuffled among each other
-    verify: bool = False  # contents before the start, not only sizes
-    cache: str = "~/.cache/leadwise"
-    cache_gb: float = 64.0
-    threads: int = 2
-    prefetch: int = 2  # batches
+    verify: bool = False  # the files' contents before the start, not only their sizes
+    cache: str = "~/.cache/leadwise"  # where files of an object store are kept
+    cache_gb: float = 64.0  # how much of them, at most
+    threads: int = 2  # of DALI, in each rank
+    prefetch: int = 2  # batches that are made ahead
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    batch: int = 512  # samples of one update
-    micro_batch: int | Literal["auto"] = "auto"  # of one rank at a time
-    epochs: int = 200
+    batch: int = 512  # samples of one update, over all ranks
+    # Samples that one rank holds at a time; auto: the most that fit its memory, among those that the method allows.
+    micro_batch: int | Literal["auto"] = "auto"
+    epochs: int = 200  # passes over the data
     updates: int | None = None  # stop there, if that is sooner
-    lr: float = 5e-5
-    betas: tuple[float, ...] = (0.9, 0.98)
-    eps: float = 1e-6
-    weight_decay: float = 0.01
-    clip: float = 0.0  # of the gradient's norm; 0: none
-    precision: Literal["bf16", "fp16", "fp32"] = "bf16"
-    zero_stage: Literal[0, 1, 2, 3] = 1
-    offload: Literal["none", "cpu"] = "none"
-    compile: bool | Literal["auto"] = "auto"
-    max_bad_updates: int = 10  # in a row, with a loss or gradient that is no number
+    lr: float = 5e-5  # AdamW's learning rate
+    betas: tuple[float, ...] = (0.9, 0.98)  # AdamW's
+    eps: float = 1e-6  # AdamW's
+    weight_decay: float = 0.01  # AdamW's, of every parameter
+    clip: float = 0.0  # the largest norm of a gradient; 0: any
+    precision: Literal["bf16", "fp16", "fp32"] = "bf16"  # of the arithmetic; master weights and moments are fp32
+    zero_stage: Literal[0, 1, 2, 3] = 1  # DeepSpeed's: what is shared out over the ranks
+    offload: Literal["none", "cpu"] = "none"  # where moments and master weights are kept; none: on the device
+    compile: bool | Literal["auto"] = "auto"  # torch.compile; auto: on a GPU, up to zero_stage 2
+    max_bad_updates: int = 10  # in a row, with a loss or gradient that is no number, before the run stops
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    dir: str = ""
-    seed: int = 0
-    max_minutes: float | None = None
-    log_every: int = 10  # updates
-    validate_every: int | None = None  # updates; none: an epoch
-    checkpoint_minutes: float = 10.0
-    keep_last: int = 2
-    keep_every: int | None = None  # updates
+    dir: str = ""  # the folder that the run is kept in
+    seed: int = 0  # of everything random
+    max_minutes: float | None = None  # save and stop after so many; none: never
+    log_every: int = 10  # updates from report to report
+    validate_every: int | None = None  # updates from validation to validation; none: an epoch's
+    checkpoint_minutes: float = 10.0  # from checkpoint to checkpoint
+    keep_last: int = 2  # checkpoints; beside them the best one is kept
+    keep_every: int | None = None  # updates: a checkpoint each time, which is never deleted; none: no such
 
 
 @dataclass(frozen=True)
 class LogConfig:
-    to: tuple[Tracker, ...] = ("tensorboard",)
+    to: tuple[Tracker, ...] = ("tensorboard",)  # beside RUN/metrics.jsonl, which is always written
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class Config(ABC):
     train: TrainConfig = TrainConfig()
     run: RunConfig = RunConfig()
     log: LogConfig = LogConfig()
-    deepspeed: Mapping[str, Any] = field(default_factory=dict)  # passed through
+    deepspeed: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # its own settings, passed through, where no other setting makes them
 
     @property
     @abstractmethod

@@ -16,10 +16,10 @@ class ModelConfig:
     """What is pre-trained brings its size and recipe with it; fresh weights are of size base and recipe paper."""
 
     from_: str = ""  # a pre-training run, a folder of released weights, or `none`
-    size: str | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    recipe: Recipe | None = None
-    dropout: Dropout = FINETUNING
+    size: str | None = None  # of fresh weights: tiny, small or base
+    sizes: Mapping[str, int] = field(default_factory=dict)  # of fresh weights: what differs from it
+    recipe: Recipe | None = None  # of fresh weights
+    dropout: Dropout = FINETUNING  # by place
     # What stays as it is; none: nothing, and in recipe `reference` the convolutions. `encoder`: a linear probe.
     freeze: Literal["nothing", "convolutions", "encoder"] | None = None
 
@@ -32,7 +32,7 @@ class ModelConfig:
 class FinetuneTrainConfig(TrainConfig):
     """Samples are segments."""
 
-    task: Task = "diagnosis"
+    task: Task = "diagnosis"  # what the head learns: 26 classes, or who was recorded (ArcFace)
     batch: int = 128
     epochs: int = 100
     eps: float = 1e-8

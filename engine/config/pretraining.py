@@ -12,10 +12,10 @@ from engine.model.sizes import PRETRAINING, Dropout, Recipe, Sizes
 
 @dataclass(frozen=True)
 class ModelConfig:
-    size: str = "base"
+    size: str = "base"  # tiny, small or base
     sizes: Mapping[str, int] = field(default_factory=dict)  # what differs from it
-    recipe: Recipe = "paper"
-    dropout: Dropout = PRETRAINING
+    recipe: Recipe = "paper"  # where the paper and its public code differ (docs/method.md)
+    dropout: Dropout = PRETRAINING  # by place
     from_: str | None = None  # a folder of released weights to go on from, with a fresh optimizer
 
 
@@ -24,17 +24,17 @@ class AugmentationConfig:
     """Amplitudes in mV; 0: off."""
 
     mask_leads: float | None = None  # the chance of each lead; none: 0.5 where the system has RLM, else 0
-    powerline: float = 0.0
-    emg: float = 0.0
-    wander: float = 0.0
-    shift: float = 0.0
+    powerline: float = 0.0  # 50 Hz on all leads
+    emg: float = 0.0  # white noise, of each lead
+    wander: float = 0.0  # of the baseline: three slow waves
+    shift: float = 0.0  # of the baseline: a step up or down for a fifth of a segment
 
 
 @dataclass(frozen=True)
 class PretrainTrainConfig(TrainConfig):
     """Samples are pairs."""
 
-    system: str = "w2v_cmsc_rlm"
+    system: str = "w2v_cmsc_rlm"  # one of the six that are pre-trained (docs/method.md)
     contrast_pool: int | None = None  # pairs that contrast with each other; none: 512, recipe reference 64
 
 

@@ -1,6 +1,6 @@
 """Weights of fairseq-signals and ECG-FM, which comes from the same code, in the names of recipe `reference`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -35,9 +35,41 @@ def from_reference(state: Mapping[str, Tensor], sizes: Sizes) -> dict[str, Tenso
     return {name: source.convert(*(found[other] for other in source.names)) for name, source in wanted.items()}
 
 
-def encoder_state(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Of `from_reference`, what an `Encoder` loads."""
-    return {name.removeprefix("encoder."): tensor for name, tensor in ours.items() if name.startswith("encoder.")}
+def sizes_in(state: Mapping[str, Tensor], heads: int) -> Sizes:
+    """As the shapes say; of the number of heads they say nothing. What only pre-training uses may be missing."""
+    found = _plain_names(state)
+    if any(name.endswith("self_attn.W_Q.weight") for name in found):
+        raise ValueError("these weights are of fairseq-signals before 2023, whose attention is another; not taken")
+    shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
+    try:
+        conv_dim, leads, _ = shapes["feature_extractor.conv_layers.0.0.weight"]
+        (dim,) = shapes["mask_emb"]
+        _, width, taps = shapes["conv_pos.pos_conv.0.parametrizations.weight.original1"]
+        feedforward, _ = shapes["encoder.layers.0.fc1.weight"]
+        of_codes = {}
+        if "quantizer.vars" in shapes:
+            contrast_dim, _ = shapes["project_q.weight"]
+            _, codes, code_dim = shapes["quantizer.vars"]
+            groups = contrast_dim // code_dim
+            of_codes = {"code_groups": groups, "codes": codes // groups, "contrast_dim": contrast_dim}
+    except (KeyError, ValueError, ZeroDivisionError) as failure:
+        raise ValueError(f"these are not the weights of a reference model: {failure}") from None
+    return Sizes(
+        leads=leads,
+        conv_dim=conv_dim,
+        conv_blocks=_count(found, "feature_extractor.conv_layers."),
+        dim=dim,
+        layers=_count(found, "encoder.layers."),
+        heads=heads,
+        feedforward=feedforward,
+        position_taps=taps,
+        position_groups=dim // width,
+        **of_codes,
+    )
+
+
+def _count(names: Iterable[str], stem: str) -> int:
+    return len({name.removeprefix(stem).split(".")[0] for name in names if name.startswith(stem)})
 
 
 def _plain_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

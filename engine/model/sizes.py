@@ -10,16 +10,16 @@ Recipe = Literal["paper", "reference"]  # the paper's words, or the arithmetic o
 class Sizes:
     """BERT-base behind four convolutions, as in the paper, if nothing else is said."""
 
-    leads: int = 12
-    conv_dim: int = 256
+    leads: int = 12  # of which absent ones are zero
+    conv_dim: int = 256  # channels of the convolutions
     conv_blocks: int = 4  # each halves the rate: a token is 2**4 = 16 samples
-    dim: int = 768
-    layers: int = 12
-    heads: int = 12
-    feedforward: int = 3072
-    position_taps: int = 128
-    position_groups: int = 16
-    code_groups: int = 2
+    dim: int = 768  # of the Transformer's tokens, and of an embedding
+    layers: int = 12  # of the Transformer
+    heads: int = 12  # of its attention
+    feedforward: int = 3072  # of the block behind attention
+    position_taps: int = 128  # of the positional convolution
+    position_groups: int = 16  # of the positional convolution
+    code_groups: int = 2  # of the codebook
     codes: int = 320  # in each group
     contrast_dim: int = 256  # of the codebook's vectors and of both sides of the local loss
 
@@ -61,7 +61,7 @@ class Dropout:
     """The probability of a zero, by place."""
 
     residual: float = 0.1  # behind attention, behind the feed-forward block, and in front of the first layer
-    attention: float = 0.1
+    attention: float = 0.1  # of the shares that attention gives out
     activation: float = 0.0  # inside the feed-forward block
     input: float = 0.1  # of the projected features
     features: float = 0.1  # of the features that become targets

@@ -59,7 +59,7 @@ class Feed:
     def valid_samples(self) -> int:
         return len(self.valid) if self.valid else 0
 
-    def validation_size(self, micro_batch: int) -> int:
+    def validation_batch(self, micro_batch: int) -> int:
         """Of a rank's batch, as near to `micro_batch` as leaves the fewest samples out: all batches are of one size."""
         if not self.valid:
             return 0
@@ -67,7 +67,7 @@ class Feed:
 
     def validation(self, micro_batch: int) -> Batches:
         """Full batches, and a rest is left out: their losses depend on how many are together."""
-        size, world = self.validation_size(micro_batch), self._ranks.world
+        size, world = self.validation_batch(micro_batch), self._ranks.world
         assert self.valid
         count = self._validation_batches(micro_batch) * world * size
         return self._batches(self.valid, evaluation(count, size, self._ranks.rank, world))

@@ -1,6 +1,6 @@
 """Fine-tuning as a job of the loop."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from engine import released
 from engine.config.common import sizes_of
 from engine.config.finetuning import FinetuneConfig
 from engine.data.chance import LEADS, SEGMENT, Augmentation
-from engine.data.pipeline import Batch
+from engine.data.pipeline import Batch, Batches
 from engine.model.flops import training_flops
 from engine.model.sizes import Recipe, Sizes
 from engine.scoring import cinc, identification
@@ -50,7 +50,7 @@ class Finetuning(Job):
         self.flops = forward if self._freeze == "encoder" else 3 * forward
         self.metric = "score" if self._task == "diagnosis" else "rank1"
         self.patience = config.train.patience
-        self.report: Mapping[str, float] = {}
+        self.constants: Mapping[str, float] = {}
 
     def _of_head(self) -> int:
         """Classes, or people of the training data."""
@@ -103,46 +103,32 @@ class Finetuning(Job):
         updates = train.tri_stage or (_REFERENCE_UPDATES if of_reference else None)
         return train.lr * (tri_stage(update, updates) if updates else 1.0)
 
-    def validate(
-        self,
-        engine: nn.Module,
-        update: int,
-        micro_batch: int,
-        seed: Callable[[int], None],
-        stopped: Callable[[], object],
-    ) -> dict[str, float] | None:
-        outputs, targets, positions = [], [], []
-        with self.feed.whole_validation(micro_batch) as batches:
-            for batch in batches:
-                if stopped():
-                    return None
-                seen = torch.from_numpy(batch.plan.valid)  # the last batch is filled up
-                signal, target = self.inputs(batch, update)
-                outputs.append(engine(signal).outputs.cpu()[seen])
-                targets.append(target.cpu()[seen])
-                positions.append(torch.from_numpy(batch.plan.position)[seen])
-        found, wanted, places = self._of_all_ranks(*map(torch.cat, (outputs, targets, positions)))
+    def validation(self, micro_batch: int) -> Batches:
+        return self.feed.whole_validation(micro_batch)
+
+    def judge(self, engine: nn.Module, batch: Batch, update: int) -> tuple[Tensor, Tensor, Tensor]:
+        """-> outputs, targets and positions of its samples."""
+        seen = torch.from_numpy(batch.plan.valid)  # the last batch is filled up
+        signal, target = self.inputs(batch, update)
+        outputs = engine(signal).outputs
+        return outputs.cpu()[seen], target.cpu()[seen], torch.from_numpy(batch.plan.position)[seen]
+
+    def scores(self, judged: Sequence[tuple[Tensor, Tensor, Tensor]]) -> dict[str, float]:
+        found, wanted, places = self._of_all_ranks(*map(torch.cat, zip(*judged, strict=True)))
         order = places.argsort()  # the same for every number of ranks
         found, wanted = found[order], wanted[order]
         if not np.isfinite(found).all():  # training has gone astray, and says so itself
             return {self.metric: float("nan")}
-        return self._scores(found, wanted)
+        return self._diagnosis(found, wanted) if self._task == "diagnosis" else _identification(found, wanted)
 
     def _of_all_ranks(self, *tensors: Tensor) -> list[NDArray]:
         parts: list[Any] = [None] * self.ranks.world
         dist.all_gather_object(parts, [tensor.numpy() for tensor in tensors], self.ranks.control)
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
-    def _scores(self, outputs: NDArray, targets: NDArray) -> dict[str, float]:
-        if self._task == "diagnosis":
-            said = decide(1 / (1 + np.exp(-outputs.astype(np.float64))))
-            return {"score": cinc.score(targets, said, self.feed.dataset.classes)}
-        # The first segment of each person is the gallery's.
-        order = np.argsort(targets, kind="stable")
-        first = np.r_[True, np.diff(targets[order]) > 0]
-        gallery, probe = order[first], order[~first]
-        found = identification.identify(outputs[gallery], targets[gallery], outputs[probe], targets[probe])
-        return {"rank1": found.rank1, "rank5": found.rank5, "equal_error_rate": found.equal_error_rate}
+    def _diagnosis(self, outputs: NDArray, targets: NDArray) -> dict[str, float]:
+        said = decide(1 / (1 + np.exp(-outputs.astype(np.float64))))
+        return {"score": cinc.score(targets, said, self.feed.dataset.classes)}
 
     def remarks(self, values: Mapping[str, float]) -> Iterator[str]:
         yield from ()
@@ -161,6 +147,15 @@ class Finetuning(Job):
         released.save(folder, kept, self._recipe, self._sizes, about)
 
 
+def _identification(outputs: NDArray, targets: NDArray) -> dict[str, float]:
+    """The first segment of each person is the gallery's."""
+    order = np.argsort(targets, kind="stable")
+    first = np.r_[True, np.diff(targets[order]) > 0]
+    gallery, probe = order[first], order[~first]
+    found = identification.identify(outputs[gallery], targets[gallery], outputs[probe], targets[probe])
+    return {"rank1": found.rank1, "rank5": found.rank5, "equal_error_rate": found.equal_error_rate}
+
+
 def _folder(config: FinetuneConfig) -> Path:
     return released.find(Path(config.model.from_).expanduser(), "model.from = ")
 
@@ -171,6 +166,4 @@ def _origin(config: FinetuneConfig, pretrained: Path | None) -> dict[str, Any]:
         sizes = asdict(sizes_of(config.model.size or "base", config.model.sizes))
         return {"recipe": config.model.recipe or "paper", "sizes": sizes, "pretrained": None}
     described = released.describe(pretrained)
-    known = ("task", "system", "contrast_pool", "trained_leads", "data", "update", "pretrained")
-    before = {name: described[name] for name in known if name in described}
-    return {"recipe": described["recipe"], "sizes": described["sizes"], "pretrained": before}
+    return {"recipe": described["recipe"], "sizes": described["sizes"], "pretrained": released.origin(described)}

@@ -1,14 +1,14 @@
 """What the loop trains, as it sees it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from engine.config.common import Config
-from engine.data.pipeline import Batch
+from engine.data.pipeline import Batch, Batches
 from engine.training.feed import Feed
 from engine.training.ranks import Ranks
 
@@ -27,7 +27,7 @@ class Job(ABC):
     releases_best: bool  # else the last weights
     patience: int | None  # validations without a better one, after which it ends
     origin: dict[str, Any]  # what the first weights were: kept in checkpoints, so that a resume need not look again
-    report: Mapping[str, float]  # what belongs beside the values of each report
+    constants: Mapping[str, float]  # logged with every report, for whoever reads its values
 
     @abstractmethod
     def build(self, micro_batch: int) -> tuple[nn.Module, dict[str, Tensor], str]:
@@ -51,15 +51,16 @@ class Job(ABC):
     def learning_rate(self, update: int) -> float: ...
 
     @abstractmethod
-    def validate(
-        self,
-        engine: nn.Module,
-        update: int,
-        micro_batch: int,
-        seed: Callable[[int], None],
-        stopped: Callable[[], object],
-    ) -> dict[str, float] | None:
-        """None: it was stopped. `seed` is called with the number of each batch."""
+    def validation(self, micro_batch: int) -> Batches:
+        """What is judged, in batches of about that size."""
+
+    @abstractmethod
+    def judge(self, engine: nn.Module, batch: Batch, update: int) -> Any:
+        """What `scores` has to know of a batch."""
+
+    @abstractmethod
+    def scores(self, judged: Sequence[Any]) -> dict[str, float]:
+        """Of all batches of all ranks."""
 
     @abstractmethod
     def remarks(self, values: Mapping[str, float]) -> Iterator[str]:

@@ -179,25 +179,23 @@ class Training:
 
     def _report(self, norm: float) -> None:
         lr = self._job.learning_rate(self.update - 1)
-        more = {"gradient_norm": norm, "lr": lr, "skipped": self._skipped, **self._job.report}
+        more = {"gradient_norm": norm, "lr": lr, "skipped": self._skipped, **self._job.constants}
         values = self._telemetry.report(self.update, self._position() / self._feed.order.epoch_length, more)
         for remark in self._job.remarks(values):
             self._telemetry.say(remark)
         gc.collect()
 
-    @torch.no_grad()
     def _validate(self) -> str | None:
         """Where one is due; -> a reason to stop, which leaves it due."""
-        job, engine = self._job, self._zero.engine
+        job = self._job
         at_its_time = self.update and (self.update % self._validate_every == 0 or self.update == self.updates)
         if not at_its_time or self._validated == self.update or not job.validates(self._micro_batch):
             return None
-        engine.eval()
         with self._telemetry.clock.apart("validation"):
-            values = job.validate(engine, self.update - 1, self._micro_batch, self._seed, self._stopping.reason)
-        engine.train()
-        if values is None:
-            return self._stopping.reason()
+            judged = self._judge()
+            if judged is None:
+                return self._stopping.reason()
+            values = job.scores(judged)
         self._validated = self.update
         self._telemetry.log("valid", self.update, values)
         value = values[job.metric]
@@ -205,6 +203,22 @@ class Training:
             self._best = (value, self.update)
             self._save()
         return None
+
+    @torch.no_grad()
+    def _judge(self) -> list[Any] | None:
+        """Batch after batch; None: it was stopped."""
+        job, engine, judged = self._job, self._zero.engine, []
+        engine.eval()
+        try:
+            with job.validation(self._micro_batch) as batches:
+                for number, batch in enumerate(batches):
+                    if self._stopping.reason():
+                        return None
+                    self._seed(number)
+                    judged.append(job.judge(engine, batch, self.update - 1))
+        finally:
+            engine.train()
+        return judged
 
     def _best_is_here(self) -> bool:
         """Or does not matter."""
@@ -264,7 +278,7 @@ class Training:
             "data": self._feed.dataset.fingerprints,
             "config": settings.plain(self._config),
             "origin": self._job.origin,
-            **self._job.report,
+            **self._job.constants,
         }
 
     def _restore(self, found: Checkpoint) -> None:

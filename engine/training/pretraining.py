@@ -1,6 +1,6 @@
 """Pre-training as a job of the loop."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from engine import released
 from engine.config.pretraining import PretrainConfig
 from engine.data.chance import LEADS, SEGMENT, SPANS
-from engine.data.pipeline import Batch
+from engine.data.pipeline import Batch, Batches
 from engine.learner import Draws, Learner
 from engine.model.flops import training_flops
 from engine.model.quantizer import gumbel_temperature
@@ -35,7 +35,7 @@ class Pretraining(Job):
         self.title = f"{config.train.system}, pairs in pools of {config.contrast_pool}"
         self.segments = 2 * config.train.batch
         self.flops = training_flops(config.sizes, local=config.system.local)
-        self.report = {"pool": config.contrast_pool}
+        self.constants = {"pool": config.contrast_pool}
         self._temperature = torch.empty((), device=ranks.device)
 
     def build(self, micro_batch: int) -> tuple[nn.Module, dict[str, Tensor], str]:
@@ -62,7 +62,7 @@ class Pretraining(Job):
         )
 
     def validates(self, micro_batch: int) -> bool:
-        return self.feed.validation_size(micro_batch) >= 2  # else nothing to contrast with
+        return self.feed.validation_batch(micro_batch) >= 2  # else nothing to contrast with
 
     def inputs(self, batch: Batch, update: int) -> tuple[Any, ...]:
         self._temperature.fill_(gumbel_temperature(update))
@@ -73,22 +73,18 @@ class Pretraining(Job):
     def learning_rate(self, update: int) -> float:
         return self.config.train.lr
 
-    def validate(
-        self,
-        engine: nn.Module,
-        update: int,
-        micro_batch: int,
-        seed: Callable[[int], None],
-        stopped: Callable[[], object],
-    ) -> dict[str, float] | None:
+    def validation(self, micro_batch: int) -> Batches:
+        return self.feed.validation(micro_batch)
+
+    def judge(self, engine: nn.Module, batch: Batch, update: int) -> Mapping[str, Tensor]:
         """The losses of pre-training itself, under the masks and draws of the validation's own positions."""
+        metrics: Mapping[str, Tensor] = engine(*self.inputs(batch, update)).metrics
+        return metrics
+
+    def scores(self, judged: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
         sums = Sums()
-        with self.feed.validation(micro_batch) as batches:
-            for number, batch in enumerate(batches):
-                if stopped():
-                    return None
-                seed(number)
-                sums.add(engine(*self.inputs(batch, update)).metrics)
+        for metrics in judged:
+            sums.add(metrics)
         return sums.read(self.ranks.world)
 
     def remarks(self, values: Mapping[str, float]) -> Iterator[str]:

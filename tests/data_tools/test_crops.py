@@ -1,9 +1,11 @@
+from hashlib import sha256
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_tools.crops import INVALID, LEADS, SEGMENT, cleaned, column_sums, cut, lead_masks
+from data_tools.crops import INVALID, LEADS, SEGMENT, cleaned, column_sums, cut, lead_masks, segments
 from tests.recordings import noise
 
 ALL = (1 << len(LEADS)) - 1
@@ -65,3 +67,17 @@ def test_content_knows_what_is_stored_and_nothing_else() -> None:
 def test_column_sums_are_wfdb_checksums(samples: int, columns: int, seed: int) -> None:
     digital = np.random.default_rng(seed).integers(-32768, 32768, (samples, columns), np.int64).astype(np.int16)
     assert (column_sums(digital) == digital.astype(np.int64).sum(0) % 65536).all()
+
+
+def test_segments_are_those_of_the_crops() -> None:
+    signal = noise(1, 12_600)
+    signal[SEGMENT : 2 * SEGMENT] = 17  # no usable lead
+    signal[3 * SEGMENT + 5, 4] = INVALID
+    found = segments(signal, ALL & ~1)
+    assert found.start == [0, 2 * SEGMENT, 3 * SEGMENT, 4 * SEGMENT]
+    crops = cut(signal, ALL & ~1)
+    masks = [mask for crop in crops for mask in crop.lead_mask]
+    assert found.lead_mask == [mask for mask in masks if mask] and len(masks) == 5
+    contents = [content for crop in crops for content in crop.content]
+    assert [sha256(segment.data).digest()[:16] for segment in found.signal] == contents[:1] + contents[2:]
+    assert segments(signal[: SEGMENT - 1], ALL).start == []

@@ -6,8 +6,9 @@ from engine.learner import Learner
 from engine.methods import SYSTEMS
 from engine.model.encoder import Encoder
 from engine.model.heads import DiagnosisHead, IdentificationHead
-from engine.model.reference_weights import encoder_state, from_reference
+from engine.model.reference_weights import from_reference, sizes_in
 from engine.model.sizes import SIZES, Sizes
+from engine.released import of_encoder
 
 SMALL = Sizes(
     conv_dim=6, dim=16, layers=2, heads=2, feedforward=24, position_taps=8, position_groups=4, codes=5, contrast_dim=8
@@ -94,7 +95,7 @@ def test_fine_tuned_models(task: str, with_pretraining_parts: bool) -> None:
         head = IdentificationHead(SMALL.dim, 4)
         state["kernel"] = torch.randn(4, SMALL.dim)
     ours = from_reference(state, SMALL)
-    Encoder(SMALL, "reference").load_state_dict(encoder_state(ours))
+    Encoder(SMALL, "reference").load_state_dict(of_encoder(ours))
     head.load_state_dict({n.removeprefix("head."): t for n, t in ours.items() if n.startswith("head.")})
     assert torch.equal(ours["encoder.mask_embedding"], plain["mask_emb"])
 
@@ -117,3 +118,19 @@ def test_every_fault_is_listed() -> None:
 def test_weights_of_another_size_are_refused() -> None:
     with pytest.raises(ValueError, match=r"misshapen: post_extract_proj.weight \[16, 6\], should be \[128, 64\]"):
         from_reference(reference_state(SMALL), SIZES["tiny"])
+
+
+@pytest.mark.parametrize("sizes", [SMALL, SIZES["tiny"]], ids=["small", "tiny"])
+def test_sizes_are_in_the_shapes(sizes: Sizes) -> None:
+    assert sizes_in(reference_state(sizes), sizes.heads) == sizes
+    finetuned = {f"encoder.{name}": tensor for name, tensor in reference_state(sizes).items()}
+    assert sizes_in(finetuned | {"kernel": torch.zeros(4, sizes.dim)}, sizes.heads) == sizes
+
+
+def test_weights_of_another_model_have_no_sizes() -> None:
+    state = reference_state(SMALL)
+    state["encoder.layers.0.self_attn.W_Q.weight"] = torch.zeros(2)
+    with pytest.raises(ValueError, match="before 2023"):
+        sizes_in(state, 2)
+    with pytest.raises(ValueError, match="not the weights of a reference model: 'feature_extractor"):
+        sizes_in({"conv1.weight": torch.zeros(2)}, 2)

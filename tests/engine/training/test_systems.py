@@ -68,8 +68,13 @@ def test_every_stage_and_precision_gives_the_same_losses(hearts: Path, tmp_path:
 
 
 def test_local_and_global_fall_below_chance(hearts: Path, tmp_path: Path) -> None:
-    """configs/demo.yaml: both losses by a stated margin, the codebook alive."""
-    command = [sys.executable, str(ROOT / "engine" / "pretrain.py"), "--config", str(ROOT / "configs" / "demo.yaml")]
+    """configs/demo/pretrain.yaml: both losses by a stated margin, the codebook alive."""
+    command = [
+        sys.executable,
+        str(ROOT / "engine" / "pretrain.py"),
+        "--config",
+        str(ROOT / "configs" / "demo" / "pretrain.yaml"),
+    ]
     given = [f"data.path={hearts}", f"run.dir={tmp_path / 'run'}", "log.to=[]"]
     subprocess.run(command + [word for one in given for word in ("--set", one)], check=True)
     last = lines(tmp_path / "run")[-1]

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# ./demo.sh [FOLDER]: from nothing to scores and a page, on artificial recordings; what is done already is not done again.
+# Ctrl-C is safe: the same command goes on. `make demo` calls it in the environment that `make setup` makes.
+set -euo pipefail
+cd "$(dirname "$0")"
+demo=${1:-demo} data=${1:-demo}/set
+
+say() { printf '\n== %s\n' "$*"; }
+
+# train PROGRAM CONFIG RUN [--set a.b=c ...]: to its end, or on to it from where it was stopped.
+train() {
+	local program=$1 config=$2 run=$3
+	shift 3
+	if [ -f "$run/model/model.safetensors" ]; then echo "$run: finished already"; return; fi
+	deepspeed --num_gpus "$devices" --master_port "$port" "engine/$program.py" --config "configs/demo/$config.yaml" \
+		--set data.path="$data" --set run.dir="$run" --resume auto "$@"
+}
+
+# All GPUs that share a batch of 16 evenly, or the processor; and a port that nobody else's training has.
+devices=$(python -c 'import torch; print(2 ** (min(max(torch.cuda.device_count(), 1), 16).bit_length() - 1))')
+port=$(python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+
+say "1 of 6: an artificial archive of 12-lead recordings"
+if [ -d "$demo/raw" ]; then echo "$demo/raw: there already"; else
+	python -m data_tools.synthesize --out "$demo/raw" --patients 2000
+fi
+
+say "2 of 6: from recordings to shards"
+if [ -d "$data" ]; then echo "$data: there already"; else
+	python -m data_tools.shard "$demo/raw/challenge-2021" --out "$data" \
+		--ptbxl-metadata "$demo/raw/ptb-xl/ptbxl_database.csv"
+fi
+
+say "3 of 6: pre-training without labels (W2V+CMSC+RLM)"
+train pretrain pretrain "$demo/run"
+
+say "4 of 6: fine-tuning for diagnosis"
+train finetune diagnosis "$demo/diagnosis" --set model.from="$demo/run"
+
+say "5 of 6: fine-tuning for identification"
+train finetune identification "$demo/identification" --set model.from="$demo/run"
+
+say "6 of 6: the scores, on recordings and patients that no training has seen"
+for task in diagnosis identification; do
+	python -m engine.evaluate --model "$demo/$task" --data "$data" --task "$task" --json "$demo/$task/evaluation.json"
+done
+python -m engine.report "$demo/run" --compare "$demo/diagnosis" "$demo/identification" --out "$demo/report.html"
+say "done: $demo/report.html is the page, $demo/run/model the encoder"

@@ -1,0 +1,1 @@
+"""Recordings as vectors: found, read in the background, encoded in batches, written as they come."""

@@ -1,0 +1,1 @@
+"""Encoders for others: the folder to hand on, its model card, ONNX, and weights that come from elsewhere."""
