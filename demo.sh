@@ -12,12 +12,18 @@ train() {
 	local program=$1 config=$2 run=$3
 	shift 3
 	if [ -f "$run/model/model.safetensors" ]; then echo "$run: finished already"; return; fi
-	deepspeed --num_gpus "$devices" --master_port "$port" "engine/$program.py" --config "configs/demo/$config.yaml" \
-		--set data.path="$data" --set run.dir="$run" --resume auto "$@"
+	deepspeed --quiet --num_gpus "$devices" --master_port "$port" "engine/$program.py" \
+		--config "configs/demo/$config.yaml" --set data.path="$data" --set run.dir="$run" --resume auto "$@" && return
+	[ ! -f "$run/lock" ] || flock "$run/lock" true # Ctrl-C ends the launcher at once; the run is still saving
+	echo "$run: stopped; the same command goes on from here" >&2
+	exit 1
 }
 
+trap 'stopped=by-hand' INT # ends what runs, and then this
+export DS_ACCELERATOR
 # All GPUs that share a batch of 16 evenly, or the processor; and a port that nobody else's training has.
 devices=$(python -c 'import torch; print(2 ** (min(max(torch.cuda.device_count(), 1), 16).bit_length() - 1))')
+DS_ACCELERATOR=$(python -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")')
 port=$(python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
 
 say "1 of 6: an artificial archive of 12-lead recordings"

@@ -35,7 +35,8 @@ class Hints(NamedTuple):
 NONE = Hints()
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
+def add_flags(parser: argparse.ArgumentParser, of_leads: str = "") -> None:
+    """`of_leads`: what --leads is for beside that."""
     group = parser.add_argument_group(
         "what your files do not say", f"also in a file {SIDECAR} beside or above them: names as here, without dashes"
     )
@@ -45,7 +46,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--leads",
         type=_flag(lambda text: leads(text.split(","))),
         metavar="I,II,...",
-        help=f"the channels in order; {NO_LEAD} for one that is none of the twelve",
+        help=f"the channels in order; {NO_LEAD} for one that is none of the twelve{of_leads}",
     )
     group.add_argument("--key", metavar="NAME", help="the array of HDF5 and MATLAB files that hold several")
 

@@ -15,7 +15,7 @@ _EPILOG = """examples:
   # the same encoder with what a watch records: arrays that say nothing of themselves
   python -m engine.embed arrays --model RUN --out watch.npy --rate 512 --unit mV --leads I
   # twelve leads in the files, two for the encoder
-  python -m engine.embed hospital --model RUN --out two.parquet --only I,II
+  python -m engine.embed hospital --model RUN --out two.parquet --leads I,II
 """
 _IN_PART = 3
 
@@ -33,12 +33,9 @@ def main() -> int:
     parser.add_argument(
         "--pool", choices=("mean", "tokens"), default="mean", help="a vector a recording, or all tokens of each segment"
     )
-    parser.add_argument(
-        "--only", metavar="I,II,...", help="leads that the model may see (default: those it was trained with)"
-    )
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes that read")
-    hints.add_flags(parser)
+    hints.add_flags(parser, "; of files that name theirs, those that the model may see (default: those it knows)")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names of files need not be text
     try:
@@ -61,7 +58,7 @@ def _embed(given: argparse.Namespace) -> int:
         given.model,
         given.out,
         pool=given.pool,
-        only=[lead.strip() for lead in given.only.split(",")] if given.only else None,
+        only=[lead for lead in given.leads if lead != hints.NO_LEAD] if given.leads else None,
         told=hints.of_flags(given),
         precision=given.precision,
         workers=given.workers,

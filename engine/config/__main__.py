@@ -69,7 +69,8 @@ def _rows(holder: Any, field: "dataclasses.Field[Any]", prefix: str) -> Iterator
         for inner in dataclasses.fields(value):
             yield from _rows(value, inner, f"{name}.")
         return
-    kind, meaning = get_type_hints(type(holder))[field.name], meanings(type(holder))[field.name]
+    of: Any = type(holder)
+    kind, meaning = get_type_hints(of)[field.name], meanings(of)[field.name]
     yield _row(f"{name}.*" if isinstance(value, Mapping) else name, kind, value, meaning)
 
 

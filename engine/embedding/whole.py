@@ -69,4 +69,4 @@ def embed(
         rows = encoding.each(encoder.tokens, reads, _BATCH, device)
     about = {"model": encoder.config, "pool": pool, "leads": seen, "precision": precision}
     count = writing.write(rows, out, about)
-    return Embedded(count, len(found), skipped, tuple(name for name in told.given() if name not in hinted))
+    return Embedded(count, len(found), skipped, tuple(name for name in told.given() if name not in hinted | {"leads"}))

@@ -33,7 +33,7 @@ def changed(example: str) -> list[str]:
 
 def code_with(tmp_path: Path, *examples: str) -> Path:
     """A copy of the code with these patches."""
-    for folder in ("data_tools", "engine", "configs"):
+    for folder in ("data_tools", "engine", "leadwise", "configs"):
         shutil.copytree(ROOT / folder, tmp_path / "code" / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for example in examples:
         (patch,) = blocks(example, "diff")

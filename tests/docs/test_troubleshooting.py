@@ -22,7 +22,7 @@ def said(node: ast.AST) -> str | None:
 
 @pytest.fixture(scope="module")
 def strings() -> set[str]:
-    files = [path for folder in ("data_tools", "engine") for path in (ROOT / folder).rglob("*.py")]
+    files = [path for folder in ("data_tools", "engine", "leadwise") for path in (ROOT / folder).rglob("*.py")]
     nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text())))
     return {text for text in map(said, nodes) if text}
 

@@ -103,7 +103,7 @@ def test_other_rates_rests_and_lead_subsets(tmp_path: Path, model: Path, run: Ca
     two[:, [1, 7]] = noise(2)[:, [1, 7]]
     assert_close(found["two.hea"]["embedding"], expected(model, two))
     assert found["two.hea"]["lead_mask"] == [1 << 1 | 1 << 7] * 2
-    run(raw / "two.hea", "--model", model, "--out", tmp_path / "v2.parquet", "--only", "V2,I")
+    run(raw / "two.hea", "--model", model, "--out", tmp_path / "v2.parquet", "--leads", "V2,I")
     two[:, 1] = 0
     assert_close(rows(tmp_path / "v2.parquet")["two.hea"]["embedding"], expected(model, two))
 
@@ -261,7 +261,6 @@ def test_nan_is_no_vector(tmp_path: Path, model: Path, run: Callable[..., str]) 
     ("arguments", "message"),
     [
         (["raw", "--out", "e.parquet", "--model", "none"], "--model none is no run with a model/"),
-        (["raw", "--out", "e.parquet", "--only", "I,X"], "leads are some of I, II, III"),
         (["raw", "--out", "e.csv"], "--out e.csv should end in .parquet or .npy"),
         (["raw", "--out", "no/e.npy"], "--out no/e.npy: there is no folder no"),
         (["raw", "--out", "old.npy"], "old.npy exists already; remove it, or choose another --out"),
