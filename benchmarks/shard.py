@@ -101,7 +101,7 @@ def _figures(work: Path, counts: Counts, source: Path | None) -> dict[str, Any]:
     ]
     if counts.large:
         _fresh_archive(work, counts.large, source)
-        figures["large"] = {"recordings": counts.large, "costs": _ours(work, workers=2, shard_mb=256)._asdict()}
+        figures["of_large"] = _ours(work, workers=2, shard_mb=256)._asdict()
     figures["rows"] = _open_rows(work / "view")
     return figures
 
@@ -215,8 +215,8 @@ def lines(figures: dict[str, Any]) -> list[str]:
     page += ["| step of one recording | us |", "|---|---|"]
     page += [f"| {name} | {value:.0f} |" for name, value in figures["parts_us"].items()]
     page.append("")
-    if "large" in figures:
-        large, cost = figures["large"]["recordings"], figures["large"]["costs"]
+    if figures["large"]:
+        large, cost = figures["large"], figures["of_large"]
         size = large * writers.CROP_BYTES / 1e6
         rate = f"{cost['seconds']:.0f} s, {size / cost['seconds']:.0f} MB/s, {cost['peak_mb']:.0f} MB"
         page += [f"{large:,} crops ({size / 1e3:.1f} GB), 2 workers: {rate} of memory in the largest process.", ""]
