@@ -19,9 +19,9 @@ from benchmarks.limits import MATRIX, Gauge
 from benchmarks.result import Measure
 from engine.hardware import datasheet_peak
 from engine.learner import Learner
-from engine.methods import SYSTEMS
+from engine.methods import SPAN, SPANS, SYSTEMS
 from engine.model.flops import training_flops
-from engine.model.masking import SPAN, SPANS, time_mask
+from engine.model.masking import time_mask
 from engine.model.sizes import SIZES, Sizes
 
 _SAMPLES = 2500

@@ -26,6 +26,7 @@ SYSTEMS = {
     "3kg": System("segment", "3kg", local=False, contrast="3kg"),
     "simclr_rlm": System("segment", "rlm", local=False, contrast="simclr"),
 }
+SPANS, SPAN = 10, 10  # of the time mask in each segment, which may overlap; and tokens of one
 POOL = 512  # pairs that contrast with each other in an update: part of the method, whatever fits in memory
 
 # Weights of the loss, beside 1 for the local and the global one.

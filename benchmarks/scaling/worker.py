@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.config.common import load
 from engine.config.pretraining import PretrainConfig
-from engine.data.chance import LEADS, SEGMENT, SPANS
+from engine.data.chance import LEADS, SEGMENT
 from engine.learner import Learner
-from engine.model.masking import SPAN
+from engine.methods import SPAN, SPANS
 from engine.training import ranks as launch
 from engine.training.pretraining import share_pools
 from engine.training.ranks import Ranks

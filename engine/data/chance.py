@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from engine.data.philox import Purpose, normal, uniform
+from engine.methods import SPAN, SPANS
 
 LEADS = ("I", "II", "III", "aVR", "aVL", "aVF", "V1", "V2", "V3", "V4", "V5", "V6")
 SEGMENT = 2500  # samples
 RATE = 500  # Hz
-SPANS, SPAN = 10, 10  # of the time mask, and tokens of one
 SLOTS = SPANS * SPAN
 _BANK = 1 << 22
 _BANK_STEP = 16  # floats between the places where a slice may begin

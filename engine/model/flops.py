@@ -1,6 +1,6 @@
 """The arithmetic of the paper's sizes, whatever form of an operation runs: what MFU is a share of."""
 
-from engine.model.masking import SPAN, SPANS
+from engine.methods import SPAN, SPANS
 from engine.model.sizes import Sizes
 
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-SPAN = 10  # tokens
-SPANS = 10  # in each segment; they may overlap
+from engine.methods import SPAN
 
 
 class TimeMask(NamedTuple):

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from engine import released
 from engine.config.pretraining import PretrainConfig
-from engine.data.chance import LEADS, SEGMENT, SPANS
+from engine.data.chance import LEADS, SEGMENT
 from engine.data.pipeline import Batch, Batches
 from engine.learner import Draws, Learner
+from engine.methods import SPAN, SPANS
 from engine.model.flops import training_flops
 from engine.model.quantizer import gumbel_temperature
 from engine.training.feed import Feed, Reading
@@ -53,7 +54,7 @@ class Pretraining(Job):
     def example(self, samples: int) -> tuple[nn.Module, tuple[Any, ...]]:
         config, device = self.config, self.ranks.device
         learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout)
-        starts = torch.arange(SPANS, device=device).repeat(2 * samples, 1) * 10
+        starts = torch.arange(SPANS, device=device).repeat(2 * samples, 1) * SPAN
         return learner, (
             torch.zeros(samples, 2, SEGMENT, len(LEADS), device=device),
             torch.arange(samples, device=device),

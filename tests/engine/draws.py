@@ -4,8 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.methods import System
-from engine.model.masking import SPAN, SPANS
+from engine.methods import SPAN, SPANS, System
 
 
 def starts(segments: int, tokens: int = 156, seed: int = 0) -> Tensor:

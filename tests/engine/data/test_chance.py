@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.spatial.transform import Rotation
 
-from engine.data.chance import LIMB_LEADS, SPAN, SPANS, Chance, gaussian_bank
+from engine.data.chance import LIMB_LEADS, Chance, gaussian_bank
+from engine.methods import SPAN, SPANS
 
 N = 20_000
 TOKENS = 156

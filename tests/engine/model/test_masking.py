@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from engine.methods import SPAN
 from engine.model.flops import expected_masked
-from engine.model.masking import SPAN, in_slots, thinned, time_mask
+from engine.model.masking import in_slots, thinned, time_mask
 from tests.engine import draws
 
 TOKENS = 156
