@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -45,6 +45,16 @@ def plain(config: Any) -> Any:
     if isinstance(config, Mapping):
         return {key: plain(value) for key, value in config.items()}
     return [plain(value) for value in config] if isinstance(config, tuple) else config
+
+
+def flat(values: Mapping[str, Any], whole: Collection[str] = (), where: str = "") -> dict[str, Any]:
+    """a.b -> its value. `whole`: settings that are values themselves, as all empty ones."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        key = f"{where}{name}"
+        inner = isinstance(value, Mapping) and value and key not in whole
+        found |= flat(value, whole, f"{key}.") if inner else {key: value}
+    return found
 
 
 def _put(values: dict[str, Any], setting: str) -> None:

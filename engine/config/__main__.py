@@ -10,14 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from engine.config.common import Config
+from engine.config.common import FIXED_SIZES, Config
 from engine.config.finetuning import FinetuneConfig
 from engine.config.pretraining import PretrainConfig
 from engine.model.sizes import SIZES, Sizes
 from engine.settings import plain
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
-_FIXED = ("leads", "conv_blocks")  # of the sizes: part of the method
 _HEAD = """# Configuration
 
 <!-- written by `python -m engine.config` from the dataclasses: change the comments beside their fields instead -->
@@ -106,7 +105,7 @@ def _sizes() -> Iterator[str]:
     yield "`model.size` names one, `model.sizes.*` changes it: `--set model.sizes.layers=4`.\n"
     yield f"| `model.sizes.` | {' | '.join(SIZES)} | |\n|---|{'---|' * len(SIZES)}---|"
     for name, meaning in meanings(Sizes).items():
-        if name not in _FIXED:
+        if name not in FIXED_SIZES:
             yield f"| `{name}` | {' | '.join(str(getattr(size, name)) for size in SIZES.values())} | {meaning} |"
 
 

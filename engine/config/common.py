@@ -11,6 +11,7 @@ from engine import settings
 from engine.data.chance import LEADS
 from engine.model.sizes import SIZES, Sizes
 
+FIXED_SIZES = ("leads", "conv_blocks")  # twelve, and tokens of 16 samples: part of the method
 Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
@@ -179,8 +180,7 @@ def size_problems(size: str, changed: Mapping[str, int]) -> Iterator[str]:
     if size not in SIZES:
         yield f"model.size = {size} should be one of {', '.join(SIZES)}"
         return
-    # Twelve leads, and tokens of 16 samples, are part of the method.
-    names = [f.name for f in fields(Sizes) if f.name not in ("leads", "conv_blocks")]
+    names = [f.name for f in fields(Sizes) if f.name not in FIXED_SIZES]
     for name in changed:
         if name not in names:
             yield f"model.sizes.{name}: there is no such size{settings.nearest(name, names, 'model.sizes')}"

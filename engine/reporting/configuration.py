@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element
 
 from engine.reporting.markup import folded, paragraph, table, tag
 from engine.reporting.runs import Run
+from engine.settings import flat
 
 _MISSING = "(none)"
 _PLACES = {"run.dir"}  # every run has its own
@@ -15,7 +16,7 @@ _WHOLE = {"model.sizes", "deepspeed"}  # a value: which keys it has is what it s
 
 def section(runs: Sequence[Run]) -> list[Element]:
     run, *others = runs
-    own, defaults = flat(run.config), flat(run.defaults())
+    own, defaults = _flat(run.config), _flat(run.defaults())
     changed = [(key, own.get(key, _MISSING), defaults.get(key, _MISSING)) for key in own | defaults]
     changed = [(key, mine, default) for key, mine, default in changed if mine != default]
     parts = [
@@ -25,7 +26,7 @@ def section(runs: Sequence[Run]) -> list[Element]:
     ]
     alike = [run, *(other for other in others if other.kind == run.kind)]
     if len(alike) > 1:
-        rows = differences({one.name: flat(one.config) for one in alike})
+        rows = differences({one.name: _flat(one.config) for one in alike})
         head = ["setting", "value", "runs"]
         between = table(f"What differs between the runs of {run.kind}", head, _coded(rows), names=3)
         parts.append(folded("What differs between the runs", between))
@@ -47,15 +48,10 @@ def differences(runs: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str, s
     return rows
 
 
-def flat(values: Mapping[str, Any], where: str = "") -> dict[str, str]:
+def _flat(config: Mapping[str, Any]) -> dict[str, str]:
     """a.b -> its value as JSON would have it."""
-    found: dict[str, str] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping) and f"{where}{key}" not in _WHOLE:
-            found |= flat(value, f"{where}{key}.")
-        else:
-            found[f"{where}{key}"] = value if isinstance(value, str) else json.dumps(value)
-    return found
+    values = flat(config, _WHOLE)
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
 
 
 def _coded(rows: Any) -> list[list[Element | str]]:

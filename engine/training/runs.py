@@ -174,19 +174,9 @@ def _same_method(config: Config, found: Checkpoint) -> None:
 
 def changed(before: dict[str, Any], now: dict[str, Any], free: set[str]) -> list[str]:
     """What differs between the settings of two runs, but for those that are `free` to."""
-    before, now = _flat(before), _flat(now)
+    before, now = settings.flat(before), settings.flat(now)
     return [
         f"{key} = {now.get(key)} (was {before.get(key)})"
         for key in sorted(before | now)
         if before.get(key) != now.get(key) and key not in free and not key.startswith("deepspeed.")
     ]
-
-
-def _flat(values: dict[str, Any], where: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict) and value:
-            flat |= _flat(value, f"{where}{key}.")
-        else:
-            flat[f"{where}{key}"] = value
-    return flat
