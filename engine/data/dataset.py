@@ -4,13 +4,11 @@ The samples are numbered as they are stored, folder after folder and file after 
 """
 
 import hashlib
-import json
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from engine.data import description
 from engine.data.cache import CacheFolder, RemoteFolder
-from engine.data.chance import LEADS, RATE, SEGMENT
-from engine.data.storage import REMEDY, File, LocalFolder, Storage, mapped
+from engine.data.chance import LEADS, SEGMENT
+from engine.data.storage import REMEDY, LocalFolder, Storage, mapped
 
-FORMAT = 1
 TRAINING_VIEWS = ("pretrain", "diagnosis-train", "identification-train")
 _FRAME = 2 * len(LEADS)  # bytes of one sample of all leads
-_PARTS = {"format", "rate", "leads", "unit", "classes", "views", "files", "tables"}
 _COLUMNS = ("file", "offset", "samples", "lead_mask", "identity", "classes", "crop")
 
 
@@ -47,10 +44,13 @@ class Folder:
         self.storage = storage
         text = storage.description()
         self.fingerprint = hashlib.sha256(text).hexdigest()
-        self._description = _understood(text, storage.where)
+        self._description = description.understood(text, storage.where)
         self.classes: list[str] = self._description["classes"]
-        self.files = [_file(entry) for entry in self._description["files"]]
-        self._tables = {entry["name"]: _file(entry) for entry in self._description["tables"]}
+        self.files = [description.file(entry, storage.where) for entry in self._description["files"]]
+        self._tables = {
+            table.name: table
+            for table in (description.file(entry, storage.where) for entry in self._description["tables"])
+        }
         self._view = view
         self.views: list[str] = sorted(self._description["views"])
         if view not in self.views:
@@ -80,7 +80,7 @@ class Folder:
         return np.diff(np.searchsorted(file, np.arange(len(self.files) + 1)))
 
     def crops(self, *columns: str) -> pa.Table:
-        with self.storage.local(self._tables["crops.parquet"]) as path:
+        with self._table("crops.parquet") as path:
             return pq.read_table(path, columns=list(columns))
 
     def keys(self, rows: NDArray[np.int64]) -> list[str]:
@@ -120,9 +120,14 @@ class Folder:
             self._rows = rows[~out[self._columns["crop"][rows]]]
 
     def _column(self, view: str, name: str) -> NDArray:
-        with self.storage.local(self._tables[f"views/{view}/{name}.npy"]) as path:
+        with self._table(f"views/{view}/{name}.npy") as path:
             column: NDArray = np.load(path, mmap_mode="r", allow_pickle=False)
             return column
+
+    def _table(self, name: str) -> AbstractContextManager[Path]:
+        if name not in self._tables:
+            raise ValueError(f"{self.storage.where}/dataset.json lists no {name}; {REMEDY}")
+        return self.storage.local(self._tables[name])
 
 
 class Dataset:
@@ -285,27 +290,6 @@ def _storage(path: str, cache: CacheFolder | None) -> Storage:
         return LocalFolder(path)
     assert cache is not None
     return RemoteFolder(path.rstrip("/"), cache)
-
-
-def _understood(text: bytes, where: str) -> dict[str, Any]:
-    try:
-        description: dict[str, Any] = json.loads(text)
-    except ValueError as failure:
-        raise ValueError(f"{where}/dataset.json is no JSON; {REMEDY}") from failure
-    if not isinstance(description, dict) or not description.keys() >= _PARTS:
-        raise ValueError(f"{where}/dataset.json describes no dataset of format {FORMAT}")
-    expected = {"format": FORMAT, "rate": RATE, "leads": list(LEADS), "unit": "uV"}
-    for name, value in expected.items():
-        if description.get(name) != value:
-            raise ValueError(f"{where}/dataset.json: {name} is {description.get(name)!r}, which should be {value!r}")
-    return description
-
-
-def _file(entry: dict[str, Any]) -> File:
-    file = File(entry["name"], entry["bytes"], entry["sha256"])
-    if not re.fullmatch("[0-9a-f]{64}", file.sha256):
-        raise ValueError(f"dataset.json: the sha256 of {file.name} is {file.sha256!r}")
-    return file
 
 
 def _hold_out_everywhere(folders: Sequence[Folder]) -> None:

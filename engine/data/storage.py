@@ -40,7 +40,7 @@ class Storage(Protocol):
 class LocalFolder:
     def __init__(self, where: str) -> None:
         self.where = where
-        self._root = Path(where)
+        self._root = Path(where).expanduser()
 
     def description(self) -> bytes:
         path = self._root / "dataset.json"

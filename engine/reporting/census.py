@@ -35,7 +35,7 @@ def read(where: str) -> Census:
     """Raises ValueError where there is no dataset any more."""
     if "://" in where:
         raise ValueError(f"{where} lies in an object store; a report reads the datasets of this machine only")
-    folder = Path(where)
+    folder = Path(where).expanduser()
     try:
         description = json.loads(LocalFolder(where).description())
         if missing := _PARTS - description.keys():

@@ -11,7 +11,8 @@ from data_tools.crops import LEADS as DATA_LEADS
 from data_tools.names import FORMAT as DATA_FORMAT
 from data_tools.names import VIEWS
 from engine.data.chance import LEADS
-from engine.data.dataset import FORMAT, TRAINING_VIEWS, Dataset, open_dataset
+from engine.data.dataset import TRAINING_VIEWS, Dataset, open_dataset
+from engine.data.description import FORMAT
 from tests.engine.conftest import shard
 from tests.recordings import noise, write
 
@@ -79,6 +80,11 @@ def test_tar_and_zarr_hold_the_same_samples(dataset: Path, zarr_dataset: Path) -
         assert contents(tar) == contents(zarr)
 
 
+def test_a_folder_of_the_home(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(dataset.parent))
+    assert len(open_dataset([f"~/{dataset.name}"], "pretrain")) == len(open_dataset([str(dataset)], "pretrain"))
+
+
 class TestDamage:
     """Each is found before training starts, and said in one line."""
 
@@ -132,6 +138,25 @@ class TestDamage:
         (broken / "dataset.json").write_text(json.dumps(description))
         with pytest.raises(ValueError, match="format is 2, which should be 1"):
             open_dataset([str(broken)], "pretrain")
+
+    @pytest.mark.parametrize("part", ["name", "bytes", "sha256"])
+    @pytest.mark.parametrize("listed", ["files", "tables"])
+    def test_an_entry_that_describes_no_file(self, dataset: Path, tmp_path: Path, listed: str, part: str) -> None:
+        broken = copy(dataset, tmp_path)
+        description = json.loads((broken / "dataset.json").read_text())
+        del description[listed][0][part]
+        (broken / "dataset.json").write_text(json.dumps(description))
+        with pytest.raises(ValueError, match=rf"^{broken}/dataset.json describes .* without its {part}; restore it"):
+            open_dataset([str(broken)], "pretrain")
+
+    @pytest.mark.parametrize("name", ["crops.parquet", "views/pretrain/offset.npy"])
+    def test_a_table_that_is_not_listed(self, dataset: Path, tmp_path: Path, name: str) -> None:
+        broken = copy(dataset, tmp_path)
+        description = json.loads((broken / "dataset.json").read_text())
+        description["tables"] = [entry for entry in description["tables"] if entry["name"] != name]
+        (broken / "dataset.json").write_text(json.dumps(description))
+        with pytest.raises(ValueError, match=rf"^{broken}/dataset.json lists no {name}; restore it"):
+            open_dataset([str(broken)], "pretrain").keys(np.arange(1))
 
     def test_a_view_that_is_not_there(self, dataset: Path) -> None:
         with pytest.raises(ValueError, match="has no view 'pretrian'; it has diagnosis-test, .* --views"):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from engine.reporting import census
 from tests.engine.reporting.conftest import pretraining, run
 
 SECTIONS = [
@@ -91,6 +92,11 @@ def test_curves_in_numbers(page: Path) -> None:
     accuracy = "Local accuracy. from 0.025 at update 10 to 0.25 at update 100, by chance"
     assert f"{accuracy} {math.exp(-4.5):.3g}" in labels
     assert "Perplexity of the codes chosen. from 12 at update 10 to 102 at update 100, by chance 640" in labels
+
+
+def test_a_dataset_of_the_home(hearts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(hearts.parent))
+    assert census.read(f"~/{hearts.name}").crops == census.read(str(hearts)).crops
 
 
 def test_the_census_counts_what_the_tables_hold(page: Path, hearts: Path) -> None:
