@@ -60,6 +60,8 @@ class FinetuneConfig(Config):
         model, train = self.model, self.train
         if not model.from_:
             yield "model.from is missing: a pre-training run, a folder of released weights, or none for fresh ones"
+        if model.dropout.features != FINETUNING.features:
+            yield "model.dropout.features has no effect in fine-tuning: it is of what pre-training quantizes"
         for name, value in {"train.patience": train.patience, "train.tri_stage": train.tri_stage}.items():
             if value is not None and value < 1:
                 yield f"{name} = {value} should be more than 0"

@@ -101,6 +101,8 @@ def _of_system(config: PretrainConfig) -> Iterator[str]:
     if config.train.system not in SYSTEMS or config.train.system == "random_init":
         trained = ", ".join(name for name in SYSTEMS if name != "random_init")
         yield f"train.system = {config.train.system} should be one of {trained}"
+    elif not config.system.local and config.model.dropout.features != PRETRAINING.features:
+        yield f"model.dropout.features has no effect on train.system = {config.train.system}, which has no local loss"
 
 
 def _of_augmentation(config: PretrainConfig) -> Iterator[str]:
@@ -120,7 +122,11 @@ def _of_augmentation(config: PretrainConfig) -> Iterator[str]:
             yield f"augmentation.{name} = {getattr(chosen, name)} is an amplitude in mV: 0 or more"
     if train.system == "3kg" and set(config.data.leads) != set(LEADS):
         yield "train.system = 3kg needs all twelve data.leads: a vectorcardiogram cannot be seen from a few of them"
-    if len(config.data.leads) == 1 and drawn.mask_leads:
+    if train.system == "simclr_rlm" and len(config.data.leads) == 1:
+        yield "train.system = simclr_rlm needs more than one of data.leads: RLM tells its two views apart"
+    elif train.system == "simclr_rlm" and not drawn.mask_leads:
+        yield "train.system = simclr_rlm needs augmentation.mask_leads: without it its two views are one"
+    elif len(config.data.leads) == 1 and drawn.mask_leads:
         yield "augmentation.mask_leads would hide all of a single lead: there is no RLM at one lead (set it to 0)"
     if train.batch % config.contrast_pool:
         yield (

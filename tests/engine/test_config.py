@@ -125,6 +125,9 @@ def test_mistakes_are_one_line_that_names_the_key(given: str, said: str) -> None
         ("3kg", "augmentation.mask_leads=0.5", "takes no augmentation.mask_leads"),
         ("3kg", "augmentation.emg=0.5", "takes no noise"),
         ("simclr_rlm", "augmentation.shift=0.5", "takes no noise"),
+        ("simclr_rlm", "augmentation.mask_leads=0", "needs augmentation.mask_leads: without it its two views are one"),
+        ("simclr_rlm", "data.leads=[II]", "^train.system = simclr_rlm needs more than one of data.leads"),
+        ("cmsc", "model.dropout.features=0", "model.dropout.features has no effect on train.system = cmsc"),
         ("w2v", "train.zero_stage=0", "accumulates bf16 gradients wrongly in DeepSpeed"),
         (
             "w2v",
