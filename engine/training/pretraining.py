@@ -28,8 +28,10 @@ class Pretraining(Job):
     def __init__(self, config: PretrainConfig, ranks: Ranks, origin: dict[str, Any] | None = None) -> None:
         self.config: PretrainConfig = config
         self.ranks = ranks
-        self._from = config.model.from_ if origin is None else None  # else a checkpoint's weights follow
-        self.origin: dict[str, Any] = {}
+        given = None if origin else config.model.from_  # a checkpoint's weights follow
+        self._pretrained = None if given is None else released.find(Path(given).expanduser(), "model.from = ")
+        before = self._pretrained and released.origin(released.describe(self._pretrained))
+        self.origin = origin or {"pretrained": before}
         pairs = config.system.sample == "crop"
         views = Reading("pretrain", "pretrain-valid", pairs, 1 if pairs else 2, config.augmentations())
         self.feed = Feed(config, ranks, views)
@@ -44,12 +46,11 @@ class Pretraining(Job):
         pool_ranks = share_pools(config.contrast_pool, micro_batch, self.ranks)
         torch.manual_seed(config.run.seed)
         learner = Learner(config.system, config.sizes, config.model.recipe, config.model.dropout, pool_ranks)
-        if self._from is None:
+        if self._pretrained is None:
             return learner, {}, ""
-        folder = released.find(Path(self._from).expanduser(), "model.from = ")
-        fresh = released.load_into(learner, folder, config.model.recipe, config.sizes)
+        fresh = released.load_into(learner, self._pretrained, config.model.recipe, config.sizes)
         given = {name: parameter.detach().clone() for name, parameter in learner.named_parameters()}
-        return learner, given, f"weights of {self._from}, fresh: {', '.join(fresh) or 'nothing'}"
+        return learner, given, f"weights of {config.model.from_}, fresh: {', '.join(fresh) or 'nothing'}"
 
     def example(self, samples: int) -> tuple[nn.Module, tuple[Any, ...]]:
         config, device = self.config, self.ranks.device
@@ -100,6 +101,7 @@ class Pretraining(Job):
             "contrast_pool": config.contrast_pool,
             "trained_leads": list(config.data.leads),
             "data": self.feed.dataset.fingerprints,
+            "pretrained": self.origin["pretrained"],
             **about,
         }
         released.save(folder, weights, config.model.recipe, config.sizes, about)
