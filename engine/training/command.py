@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+import torch
+
 from engine.config.common import AnyConfig, load
 from engine.training import ranks, runs
 from engine.training.runs import JobOf
@@ -23,14 +25,23 @@ def main(about: str | None, of: type[AnyConfig], job_of: JobOf[AnyConfig]) -> No
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
     try:
         code = runs.train(job_of, load(of, given.config, given.set), given.resume, ranks.start())
-    except (ValueError, OSError) as failure:  # the same on all ranks
-        if rank == "0":
-            print(f"error: {failure}", file=sys.stderr, flush=True)
-        code = 1
+    except (ValueError, OSError) as failure:  # of one rank alone it has been said already
+        code = _failed(str(failure)) if rank == "0" else 1
+    except torch.OutOfMemoryError as failure:
+        code = _failed(f"rank {rank}: a smaller train.micro_batch needs less memory; {_first_line(failure)}")
     except RuntimeError as failure:
         if not ranks.is_lost(failure):
             raise
-        print(f"error: rank {rank}: another rank has died; --resume auto goes on", file=sys.stderr, flush=True)
-        code = 1
+        code = _failed(f"rank {rank}: another rank has died; --resume auto goes on ({_first_line(failure)})")
     sys.stdout.flush()
     os._exit(code)  # torch's own exit would wait for ranks that are gone
+
+
+def _failed(why: str) -> int:
+    """-> the exit code."""
+    print(f"error: {why}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _first_line(failure: Exception) -> str:
+    return str(failure).strip().partition("\n")[0]

@@ -36,6 +36,10 @@ class Ranks:
         dist.barrier(self.control)
 
 
+class AllRanksError(ValueError):
+    """Raised as a run trains, on all its ranks alike: what else is raised there may be of one of them."""
+
+
 def start() -> Ranks:
     _complete_environment()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -12,6 +12,7 @@ RUN/
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
@@ -27,7 +28,7 @@ from engine.training import checkpoint
 from engine.training.checkpoint import Checkpoint, write_json
 from engine.training.job import Job
 from engine.training.loop import Training
-from engine.training.ranks import Ranks, is_lost
+from engine.training.ranks import AllRanksError, Ranks, is_lost
 from engine.training.stopping import Stopping
 
 T = TypeVar("T")
@@ -67,6 +68,8 @@ def _train(job: Job, run: Path, found: Checkpoint | None, stopping: Stopping) ->
             write_json(run / "status.json", {"status": "running", "host": os.uname().nodename, "pid": os.getpid()})
         stopped = training.run()
     except BaseException as failure:
+        if training is not None and not ranks.first and _is_own(failure):
+            print(f"error: rank {ranks.rank}: {failure}", file=sys.stderr, flush=True)
         if ranks.first and training is not None:
             lost = isinstance(failure, RuntimeError) and is_lost(failure)
             why = "another rank died" if lost else f"{type(failure).__name__}: {failure}"
@@ -84,6 +87,11 @@ def _train(job: Job, run: Path, found: Checkpoint | None, stopping: Stopping) ->
     return 128 + signal.Signals[stopped] if stopped in signal.Signals.__members__ else STOPPED
 
 
+def _is_own(failure: BaseException) -> bool:
+    """Of this rank alone: the first one cannot say it."""
+    return isinstance(failure, (ValueError, OSError)) and not isinstance(failure, AllRanksError)
+
+
 @contextmanager
 def _alone_in(run: Path, ranks: Ranks) -> Iterator[None]:
     """No other process writes there: ranks that a killed launcher has left behind would."""
@@ -98,6 +106,7 @@ def _alone_in(run: Path, ranks: Ranks) -> Iterator[None]:
                 flock(lock, LOCK_EX | LOCK_NB)
             except BlockingIOError:
                 raise ValueError(f"run.dir = {run}: another process is training there") from None
+            (run / "stop").unlink(missing_ok=True)  # of the run before
 
     _together(ranks, take)
     try:

@@ -2,7 +2,6 @@
 
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -21,9 +20,6 @@ class Stopping:
         self._file = file
         self._end = time.monotonic() + 60 * max_minutes if max_minutes else float("inf")
         self._heard = 0
-        if ranks.first:
-            with suppress(OSError):  # of the run before; where that is no folder, others say so
-                file.unlink()
         self._before = {one: signal.signal(one, self._hear) for one in _SIGNALS}
 
     def _hear(self, number: int, _: FrameType | None) -> None:
