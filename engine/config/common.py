@@ -31,7 +31,8 @@ class DataConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     batch: int = 512  # samples of one update, over all ranks
-    # Samples that one rank holds at a time; auto: the most that fit its memory, among those that the method allows.
+    # Samples that one rank holds at a time; auto: the most that fit its memory, among those that the method allows, and
+    # after a resume as before it.
     micro_batch: int | Literal["auto"] = "auto"
     epochs: int = 200  # passes over the data
     updates: int | None = None  # stop there, if that is sooner

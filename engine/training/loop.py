@@ -15,11 +15,13 @@ from engine.data.philox import Purpose, bits
 from engine.training import checkpoint, memory
 from engine.training.checkpoint import Checkpoint, Saver, write_json
 from engine.training.job import Job
+from engine.training.ranks import AllRanksError
 from engine.training.stopping import Stopping
 from engine.training.telemetry import Telemetry
 from engine.training.zero import MOMENTS, Zero
 
 _AGAIN = 2  # a checkpoint that has failed
+_PAUSE = 1.0  # minutes before that, at most: a disk that is full may stay so
 
 
 class Training:
@@ -28,7 +30,7 @@ class Training:
     def __init__(self, job: Job, run: Path, found: Checkpoint | None, stopping: Stopping) -> None:
         self._job, self._config, self._ranks, self._feed = job, job.config, job.ranks, job.feed
         self._run, self._stopping = run, stopping
-        self._micro_batch = memory.micro_batch(job)
+        self._micro_batch = memory.micro_batch(job, found.state["micro_batch"] if found else None)
         self._micro_steps = accumulation(job.config, self._micro_batch, job.ranks.world)
         of_weights = self._build()
         self.update = self._skipped = self._bad_in_a_row = self._validated = 0
@@ -62,9 +64,7 @@ class Training:
         )
         if not job.validates(self._micro_batch):
             self._telemetry.say(f"no validation: its view has {job.feed.valid_samples} samples")
-        if found and not self._best_is_here():
-            self._telemetry.say("the best weights so far are not in this folder: the best from here on are released")
-            self._best = None
+        self._forget_lost_best("the best from here on are released")
 
     def _build(self) -> str:
         """The module under DeepSpeed; -> what is to be said of its weights."""
@@ -125,7 +125,7 @@ class Training:
 
     def _after_update(self) -> str | None:
         """-> a reason to stop."""
-        with self._telemetry.clock.time("optimizer"):  # the one place where the host waits for the device
+        with self._telemetry.clock.time("compute"):  # the one place where the host waits for the device
             norm = self._zero.gradient_norm()
         self.update += 1
         if math.isfinite(norm):
@@ -144,12 +144,16 @@ class Training:
         return reason
 
     def _due(self) -> int:
-        """Whether there is to be a checkpoint."""
-        if self._saver is not None and self._saver.failed():
-            self._telemetry.say("the last checkpoint could not be written; trying again")
-            return _AGAIN
+        """Whether there is to be a checkpoint: the first rank says."""
+        if self._saver is None:
+            return 0
         run = self._config.run
         minutes = (time.monotonic() - self._saved_at) / 60
+        if self._saver.failed():
+            if minutes < min(run.checkpoint_minutes, _PAUSE):
+                return 0
+            self._telemetry.say("the last checkpoint could not be written; trying again")
+            return _AGAIN
         return int(
             minutes > run.checkpoint_minutes or (run.keep_every is not None and self.update % run.keep_every == 0)
         )
@@ -171,7 +175,7 @@ class Training:
             keys = self._feed.keys((self.update - 1) * batch, batch)
             write_json(self._run / "bad_update.json", {"update": self.update, "crops": keys})
         self._save(wait=True)
-        raise ValueError(
+        raise AllRanksError(
             f"{self._bad_in_a_row} updates in a row were not finite; the crops of the last one are in"
             f" {self._run / 'bad_update.json'}: look at them, or lower train.lr; weights and moments, which are saved,"
             f" are those of update {self.update - self._bad_in_a_row}"
@@ -220,12 +224,14 @@ class Training:
             engine.train()
         return judged
 
-    def _best_is_here(self) -> bool:
-        """Or does not matter."""
+    def _forget_lost_best(self, instead: str) -> None:
+        """They are in the folder that the run has come from, or could not be written."""
         if self._best is None or not self._job.releases_best:
-            return True
+            return
         here = (self._run / "checkpoints" / f"update-{self._best[1]:08d}" / "manifest.json").is_file()
-        return not self._ranks.agree(int(self._ranks.first and not here))
+        if self._ranks.agree(int(self._ranks.first and not here)):
+            self._telemetry.say(f"the best weights so far are not in this folder: {instead}")
+            self._best = None
 
     def _is_better(self, value: float, than: float) -> bool:
         return value > than if self._job.higher_is_better else value < than
@@ -253,6 +259,7 @@ class Training:
 
     def _release(self) -> None:
         """The best weights or the last ones, for others to use."""
+        self._forget_lost_best("the last ones are released")
         best = self._best if self._job.releases_best else None
         update = best[1] if best else self.update
         weights = to_host(self._zero.weights(), keep=self._ranks.first)
@@ -275,6 +282,7 @@ class Training:
             "validated": self._validated,
             "bad_in_a_row": self._bad_in_a_row,
             "micro_batch": self._micro_batch,
+            "loss_scale": self._zero.loss_scale(),
             "data": self._feed.dataset.fingerprints,
             "config": settings.plain(self._config),
             "origin": self._job.origin,
@@ -289,6 +297,7 @@ class Training:
         self._bad_in_a_row, self._validated = state["bad_in_a_row"], state["validated"]
         self._zero.set_weights(found.weights)
         self._zero.set_moments(found.moments, state["applied"])
+        self._zero.set_loss_scale(state["loss_scale"])
 
 
 def to_host(tensors: Any, keep: bool) -> dict[str, Tensor]:

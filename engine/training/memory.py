@@ -12,8 +12,9 @@ _USABLE = 0.8  # of what is free
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
-def micro_batch(job: Job) -> int:
-    """As the config says; `auto`: the largest that fits; ValueError where none does, or none is allowed."""
+def micro_batch(job: Job, before: int | None) -> int:
+    """As the config says; `auto`: as `before`, so that a run goes on with the same dropout, or else the largest that
+    fits; ValueError where none does, or none is allowed."""
     config, ranks = job.config, job.ranks
     wanted = config.train.micro_batch
     if wanted != "auto":
@@ -25,6 +26,8 @@ def micro_batch(job: Job) -> int:
             f"train.batch = {config.train.batch} on {ranks.world} ranks cannot be {config.whole}:"
             " take another number of ranks, or change the batch"
         )
+    if before in allowed:
+        return before
     each, parameters = needs(job)
     room = _USABLE * _free(job) - _STATE * parameters
     fitting = -ranks.agree(-int(room // each))  # the least of all ranks

@@ -4,13 +4,14 @@ import hashlib
 import importlib
 import json
 import math
+import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import torch
 import torch.distributed as dist
@@ -182,7 +183,7 @@ class Telemetry:
         self._peak = datasheet_peak(ranks.device)
         self.sums, self.clock = Sums(), Clock()
         self._trackers = trackers(to, run, config) if ranks.first else []
-        self._file = open(run / "metrics.jsonl", "a") if ranks.first else None  # noqa: SIM115
+        self._file = _behind_whole_lines(run / "metrics.jsonl") if ranks.first else None
         on_terminal = ranks.first and sys.stderr.isatty()
         self._bar = tqdm(total=updates, initial=start, unit="update", disable=not on_terminal)
 
@@ -228,6 +229,14 @@ class Telemetry:
         if self._ranks.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self._ranks.device) / 1e9
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def _behind_whole_lines(path: Path) -> TextIO:
+    """To go on writing; a last line that a kill has torn is taken back."""
+    if path.exists():
+        text = path.read_bytes()
+        os.truncate(path, text.rfind(b"\n") + 1)
+    return open(path, "a")
 
 
 def _spoken(values: Mapping[str, float]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from engine.config.common import Config
 from engine.settings import nearest
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+_OF_LOSS_SCALE = ("cur_scale", "cur_hysteresis", "cur_iter", "last_overflow_iter")
 _OURS = {
     "train_batch_size": "train.batch",
     "train_micro_batch_size_per_gpu": "train.micro_batch",
@@ -36,8 +37,8 @@ _OF_ZERO = {"stage": "train.zero_stage"} | dict.fromkeys(
     ("offload_optimizer", "offload_param", "cpu_offload", "cpu_offload_params"), "train.offload"
 )
 # What else DeepSpeed takes at its top level, where it says nothing about names it does not know.
-_PASSED = {
-    *("zero_optimization", "activation_checkpointing", "flops_profiler", "comms_logger", "aio", "checkpoint"),
+_GROUPS = {"zero_optimization", "activation_checkpointing", "flops_profiler", "comms_logger", "aio", "checkpoint"}
+_PASSED = _GROUPS | {
     *("communication_data_type", "prescale_gradients", "gradient_predivide_factor", "sparse_gradients"),
     *("disable_allgather", "wall_clock_breakdown", "memory_breakdown", "dump_state"),
 }
@@ -53,7 +54,7 @@ def deepspeed_settings(config: Config, micro_batch: int, accumulation: int) -> d
     made: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": micro_batch,
         "gradient_accumulation_steps": accumulation,
-        "gradient_clipping": train.clip,
+        "gradient_clipping": train.clip if train.zero_stage else 0.0,  # without ZeRO it forgets the norm
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
@@ -75,10 +76,9 @@ def _check(passed: Mapping[str, Any]) -> None:
             raise ValueError(f"deepspeed.{key} is set by {_OURS[key]}")
         if key not in _PASSED:
             raise ValueError(f"deepspeed.{key}: there is no such setting{nearest(key, _PASSED, 'deepspeed')}")
-    zero = passed.get("zero_optimization", {})
-    if not isinstance(zero, dict):
-        raise ValueError("deepspeed.zero_optimization should be settings")
-    for key in zero:
+        if key in _GROUPS and not isinstance(passed[key], dict):
+            raise ValueError(f"deepspeed.{key} should be settings")
+    for key in passed.get("zero_optimization", {}):
         if key in _OF_ZERO:
             raise ValueError(f"deepspeed.zero_optimization.{key} is set by {_OF_ZERO[key]}")
 
@@ -103,8 +103,9 @@ class Zero:
             weight_decay=train.weight_decay,
             fused=True,
         )
+        self._clip = train.clip
         if not self._stage:
-            self._adamw.register_step_pre_hook(self._skip_if_not_finite)
+            self._adamw.register_step_pre_hook(self._clip_or_skip)
         try:
             with redirect_stdout(io.StringIO()):  # it prints pages about memory, asked or not
                 self.engine, self._optimizer, *_ = deepspeed.initialize(
@@ -132,6 +133,15 @@ class Zero:
         norm = self._norm if of_deepspeed is None else of_deepspeed
         assert norm is not None
         return float(norm)
+
+    def loss_scale(self) -> dict[str, Any]:
+        """That of fp16, which overflows lower, and what it goes by; of other precisions nothing."""
+        scaler = getattr(self._optimizer, "loss_scaler", None)
+        return {name: getattr(scaler, name) for name in _OF_LOSS_SCALE if getattr(scaler, "dynamic", False)}
+
+    def set_loss_scale(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            setattr(self._optimizer.loss_scaler, name, value)
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Whole and in float32, by name. All ranks together, as all that follows."""
@@ -185,8 +195,10 @@ class Zero:
             return list(self._optimizer.fp32_partitioned_groups_flat)
         return [shard for group in self._adamw.param_groups for shard in group["params"]]
 
-    def _skip_if_not_finite(self, *_: Any) -> None:
-        """ZeRO-0 in float32 is the one mode that DeepSpeed does not check. AdamW itself skips where found_inf is 1."""
+    def _clip_or_skip(self, *_: Any) -> None:
+        """ZeRO-0 in float32 is the one mode that DeepSpeed does not check. AdamW itself skips where found_inf is 1, and
+        divides by grad_scale."""
         self._norm = torch.nn.utils.get_total_norm([p.grad for p in self._named.values() if p.grad is not None])
         self._adamw.found_inf = (~self._norm.isfinite()).float()  # type: ignore[attr-defined]
-        self._adamw.grad_scale = torch.ones_like(self._norm)  # type: ignore[attr-defined]
+        scale = (self._norm / self._clip).clamp(min=1.0) if self._clip else torch.ones_like(self._norm)
+        self._adamw.grad_scale = scale  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from engine import settings
 from engine.config.common import load
 from engine.config.finetuning import FinetuneConfig
 from engine.model.sizes import FINETUNING, NO_DROPOUT, SIZES
-from engine.training import runs
+from engine.training import checkpoint, memory, runs
 from engine.training.finetuning import Finetuning
 from engine.training.ranks import Ranks
 from engine.training.schedule import tri_stage
@@ -86,6 +86,17 @@ class TestBothTasks:
         assert same_state(at(tmp_path / "straight", 8), at(tmp_path / "stopped", 8))
         first, again = (lines(tmp_path / to, "valid") for to in ("straight", "stopped"))
         assert [line for line in again if line["update"] != 4] == first
+
+    def test_it_goes_on_with_the_micro_batch_that_it_had(
+        self, tune: Tune, tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`auto`, with more memory now: a larger one would draw other dropout."""
+        assert tune(task, *FRESH, "train.updates=4", "train.micro_batch=4", to="straight") == 0
+        monkeypatch.setattr(memory, "needs", lambda job: (0.8, 0))
+        for free, update in ((4.5, 2), (100.0, 4)):
+            monkeypatch.setattr(memory, "_free", lambda job, free=free: free)
+            assert tune(task, *FRESH, f"train.updates={update}", to="stopped", resume="auto") == 0
+        assert same_state(at(tmp_path / "straight", 4), at(tmp_path / "stopped", 4))
 
     def test_the_best_weights_are_released(self, tune: Tune, tmp_path: Path, task: str) -> None:
         assert tune(task, *FRESH, "train.updates=6", "train.lr=1e-3", "run.validate_every=1") == 0
@@ -212,6 +223,24 @@ class TestBothTasks:
                 assert ours[name] == pytest.approx(theirs[name], rel=1e-3)
 
 
+def test_the_best_weights_could_not_be_written(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A disk that was full for a moment: the last ones are released."""
+    real, tries = checkpoint.save_file, []
+
+    def full_at_first(*given: Any) -> None:
+        tries.append(given)
+        if len(tries) == 1:
+            raise OSError(28, "No space left on device")
+        real(*given)
+
+    monkeypatch.setattr(checkpoint, "save_file", full_at_first)
+    assert tune("diagnosis", *FRESH, "train.updates=3", "train.lr=1e-30", "run.validate_every=1") == 0
+    assert "the best weights so far are not in this folder: the last ones are released" in capsys.readouterr().out
+    assert described(tmp_path / "tuned")["update"] == 3
+
+
 def test_the_head_is_always_a_fresh_one(tune: Tune, tmp_path: Path) -> None:
     """Also where what it begins with has one, of which the classes may be others."""
     assert tune("diagnosis", *FRESH, "train.updates=2", "train.lr=1e-2", to="first") == 0
@@ -274,6 +303,7 @@ class TestRefusals:
             (["model.from=none", "train.patience=0"], "train.patience = 0 should be more than 0"),
             (["model.from=none", "train.contrast_pool=8"], "train.contrast_pool: there is no such setting"),
             (["model.from=none", "train.micro_batch=3"], "train.micro_batch = 3 on 1 ranks does not make equal parts"),
+            (["model.from=none", "model.dropout.features=0.1"], "model.dropout.features has no effect in fine-tuning"),
             (["model.from=none", "data.leads=[I, V7]"], "data.leads: there is no lead V7"),
         ],
     )
