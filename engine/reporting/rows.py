@@ -89,7 +89,7 @@ def row_of(config: dict[str, Any]) -> str:
     bare = system if system == "simclr_rlm" else system.removesuffix("_rlm")
     rlm = "_rlm" if "mask_leads" in used and bare == system.removesuffix("_rlm") else ""
     row = bare + rlm + _PHYSIO.get(frozenset(used) - {"mask_leads"}, "?")
-    if row in NAMES and set(used.values()) <= {0.5} and (system != "simclr_rlm" or "mask_leads" in used):
+    if row in NAMES and set(used.values()) <= {0.5}:
         return row
     added = ", ".join(f"{name} {value:g}" for name, value in used.items())
-    return f"{NAMES.get(bare, bare)} with {added or 'no augmentation'}"
+    return f"{NAMES.get(bare, bare)} with {added}"

@@ -36,7 +36,7 @@ def test_each_config_file_is_its_own_row(file: str) -> None:
         ("w2v_cmsc_rlm", ["augmentation.mask_leads=0.3"], "W2V+CMSC with mask_leads 0.3"),
         ("w2v_cmsc", ["augmentation.emg=0.5"], "W2V+CMSC with emg 0.5"),
         ("w2v_cmsc_physio3", ["augmentation.emg=0.1"], "W2V+CMSC with powerline 0.5, emg 0.1, wander 0.5"),
-        ("simclr_rlm", ["augmentation.mask_leads=0"], "SimCLR(RLM) with no augmentation"),
+        ("simclr_rlm", ["augmentation.mask_leads=0.3"], "SimCLR(RLM) with mask_leads 0.3"),
         ("w2v", ["augmentation.powerline=0.5", "augmentation.emg=0.5", "augmentation.wander=0.5"], None),
     ],
 )
