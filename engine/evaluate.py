@@ -49,8 +49,9 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     if not result["own_leads"]:
         leads = ", ".join(result["model"]["trained_leads"])
         yield f"\n**Not fine-tuned for these leads**: it was trained with {leads}. No figure for the paper's tables."
-    if not result["own_data"]:
-        yield "\nTrained on another dataset: whether it has seen some of these recordings, only their splits can tell."
+    if result["other_data"]:
+        stages = "; ".join(result["other_data"])
+        yield f"\nTrained on other data ({stages}): whether it has seen some of these recordings, only splits can tell."
     if result["task"] == "identification":
         yield f"\nGallery {result['gallery']:,}, probe {result['probe']:,} segments.\n"
         yield "| | |\n|---|---|"

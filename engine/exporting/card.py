@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from engine import released
 from engine.exporting.facts import Facts
 from engine.model.sizes import Sizes
 from engine.scoring.leads import name_of
@@ -102,12 +103,10 @@ def _model(config: Mapping[str, Any], parameters: int) -> Iterator[str]:
 
 def _training(config: Mapping[str, Any], facts: Facts) -> Iterator[str]:
     yield "\n## Training\n"
-    before = config.get("pretrained")
-    while before:
-        leads = " ".join(before.get("trained_leads", []))
-        what = before.get("task") or before.get("system") or "imported weights"
-        yield f"Trained before: {what}, {before.get('update', 'an unknown number of')} updates, leads {leads}.\n"
-        before = before.get("pretrained")
+    _, *before = released.stages(config)
+    for stage in before:
+        leads, updates = " ".join(stage.get("trained_leads", [])), stage.get("update", "an unknown number of")
+        yield f"Trained before: {released.named(stage)}, {updates} updates, leads {leads}.\n"
     if not facts.settings and not facts.train:
         yield _WHERE_TRAINING
     if facts.settings:
