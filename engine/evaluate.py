@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from engine import command
 from engine.evaluation import evaluate
 from engine.scoring.leads import name_of
 
@@ -24,18 +25,17 @@ def main() -> int:
     parser.add_argument("--task", choices=("diagnosis", "identification"), required=True)
     parser.add_argument("--leads", help="others than the model was trained with, as I,II,V2")
     parser.add_argument("--json", type=Path, metavar="OUT", help="all figures, for machines")
-    given = parser.parse_args()
-    try:
-        if given.json and (given.json.is_dir() or not given.json.parent.is_dir()):
-            raise ValueError(f"--json {given.json} should be a file, in a folder that is there")
-        leads = None if given.leads is None else [lead.strip() for lead in given.leads.split(",")]
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        result = evaluate(given.model, given.data, given.task, leads=leads, device=device)
-    except (ValueError, OSError) as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    return command.run(_evaluate, parser.parse_args())
+
+
+def _evaluate(given: argparse.Namespace) -> int:
     if given.json:
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+        command.check_file("--json", given.json)
+    leads = None if given.leads is None else [lead.strip() for lead in given.leads.split(",")]
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    result = evaluate(given.model, given.data, given.task, leads=leads, device=device)
+    if given.json:
+        command.write(given.json, json.dumps(result, indent=1) + "\n")
     print("\n".join(lines(result)))
     return 0
 
