@@ -7,9 +7,9 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from engine import command
+from engine.folders.runs import Run, read_all
 from engine.reporting import augmentations, census, components, configuration, curves, neighbours, rows, scores, summary
 from engine.reporting.page import LeftOut, Section, page
-from engine.reporting.runs import Run, read_all
 
 _ABOUT = """RUN: the run.dir of a pre-training or a fine-tuning, finished or not. It brings its curves, settings, the
 census of its dataset, the augmentations drawn, and once it has finished, what its encoder makes of the gallery and of

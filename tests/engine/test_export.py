@@ -120,6 +120,14 @@ def test_the_card_says_what_the_run_holds(tmp_path: Path, dataset: Path, run: Ca
         assert private not in text
 
 
+def test_a_line_that_a_killed_run_left_costs_nothing(tmp_path: Path, dataset: Path, run: Callable[..., str]) -> None:
+    source = trained(tmp_path / "run", dataset)
+    with (source / "metrics.jsonl").open("a") as lines:
+        lines.write('{"kind": "train", "upd\n')
+    run("--model", source, "--out", tmp_path / "out")
+    assert "last report of training (update 30)" in (tmp_path / "out" / "README.md").read_text()
+
+
 def test_the_card_of_weights_alone_says_so(tmp_path: Path, run: Callable[..., str]) -> None:
     model(tmp_path / "m", data=["0" * 64])
     run("--model", tmp_path / "m", "--out", tmp_path / "out")
