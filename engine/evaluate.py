@@ -12,6 +12,7 @@ import torch
 from engine import command
 from engine.evaluation import evaluate
 from engine.scoring.leads import name_of
+from engine.scoring.names import FIGURES, OF_CLASS, with_interval
 
 _ABOUT = """Diagnosis: a fine-tuned model on diagnosis-test, segments and whole recordings, at the threshold 0.5
 and at the one that is best on diagnosis-valid. Identification: any model; each probe is looked for in the gallery.
@@ -55,38 +56,20 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     if result["task"] == "identification":
         yield f"\nGallery {result['gallery']:,}, probe {result['probe']:,} segments.\n"
         yield "| | |\n|---|---|"
-        yield from (f"| {name.replace('_', ' ')} | {_spoken(figure)} |" for name, figure in result["figures"].items())
+        yield from (f"| {FIGURES[name]} | {with_interval(figure)} |" for name, figure in result["figures"].items())
         return
     segments, records = result["segments"], result["records"]
     yield f"\n| | {segments['count']:,} segments | {records['count']:,} recordings |\n|---|---|---|"
     for name, figure in segments["figures"].items():
-        yield f"| {_NAMES[name]} | {_spoken(figure)} | {_spoken(records['figures'][name])} |"
+        yield f"| {FIGURES[name]} | {with_interval(figure)} | {with_interval(records['figures'][name])} |"
     yield f"| tuned threshold | {segments['tuned_threshold']:.2f} | {records['tuned_threshold']:.2f} |"
-    counts = ", ".join(f"{_NAMES[name]} {count}" for name, count in segments["defined_in_classes"].items())
+    counts = ", ".join(f"{FIGURES[name]} {count}" for name, count in segments["defined_in_classes"].items())
     yield f"\nMeans over the classes in which a figure is defined; of {len(segments['classes'])}: {counts}."
     yield "By class, segments:\n"
-    yield "| class | positives | AUROC | AUPRC | F1 | F1 tuned |\n|---|---|---|---|---|---|"
+    yield f"| class | positives | {' | '.join(FIGURES[name] for name in OF_CLASS)} |\n|---|---|---|---|---|---|"
     for name, of in segments["classes"].items():
-        cells = [f"{of[figure]:.3f}" if of[figure] is not None else "-" for figure in _OF_CLASS]
+        cells = [f"{of[figure]:.3f}" if of[figure] is not None else "-" for figure in OF_CLASS]
         yield f"| {name.replace('|', ' or ')} | {of['positives']} | {' | '.join(cells)} |"
-
-
-_NAMES = {
-    "score": "CinC score",
-    "score_tuned": "CinC score, tuned",
-    "auroc": "AUROC",
-    "auprc": "AUPRC",
-    "f1": "F1",
-    "f1_tuned": "F1, tuned",
-}
-_OF_CLASS = ("auroc", "auprc", "f1", "f1_tuned")
-
-
-def _spoken(figure: dict[str, float | None]) -> str:
-    if figure["value"] is None:
-        return "-"
-    of = f"{figure['value']:.3f}"
-    return of if figure["low"] is None else f"{of} ({figure['low']:.3f} to {figure['high']:.3f})"
 
 
 if __name__ == "__main__":

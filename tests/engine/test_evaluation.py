@@ -170,7 +170,7 @@ class TestWhatItSays:
     def test_of_what_was_only_pre_trained(self, command: Command, hearts: Path, pretrained: Path) -> None:
         code, out, _ = command(pretrained, hearts, "identification")
         assert code == 0
-        assert "**Not fine-tuned for identification**: the encoder was only pre-trained." in out and "| rank1 |" in out
+        assert "**Not fine-tuned for identification**: the encoder was only pre-trained." in out and "| rank-1 |" in out
 
     def test_of_what_was_trained_on_other_data_at_any_stage(
         self, command: Command, hearts: Path, pretrained: Path, tmp_path: Path
