@@ -120,6 +120,8 @@ def test_what_a_model_was_trained_with_is_all_it_sees(tmp_path: Path, run: Calla
     seen = noise(1)
     seen[:, 2:] = 0
     assert_close(rows(tmp_path / "e.parquet")["a.hea"]["embedding"], expected(tmp_path / "m", seen))
+    said = run(tmp_path / "raw", "--model", tmp_path / "m", "--out", tmp_path / "v6.npy", "--leads", "V6", code=3)
+    assert said == f"skipped: {tmp_path}/raw/b.hea: has no lead V6\n" and len(np.load(tmp_path / "v6.npy")) == 1
 
 
 def test_segments_without_a_usable_lead_are_left_out(tmp_path: Path, model: Path, run: Callable[..., str]) -> None:
