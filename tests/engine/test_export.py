@@ -57,7 +57,7 @@ def trained(run: Path, dataset: Path) -> Path:
     config = {
         "data": {"path": [str(dataset)], "leads": LEADS},
         "train": {"system": "w2v_cmsc_rlm", "batch": 512, "lr": 5e-5},
-        "model": {"size": "tiny", "recipe": "paper", "from": "/home/jane/secret"},
+        "model": {"size": "tiny", "recipe": "paper", "from": "../jane/secret"},
         "augmentation": {"mask_leads": 0.5},
         "run": {"dir": str(run), "seed": 7},
     }
