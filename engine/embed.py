@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from data_tools import hints
+from engine import command
 
 _ABOUT = """Vectors of recordings (files, or folders of them) in any readable format, rate, length and lead subset:
 brought to 500 Hz, cut into segments of 5 s, encoded without masks or dropout, averaged over the recording. A recording
@@ -38,14 +39,7 @@ def main() -> int:
     hints.add_flags(parser, "; of files that name theirs, those that the model may see (default: those it knows)")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names of files need not be text
-    try:
-        return _embed(parser.parse_args())
-    except KeyboardInterrupt:
-        print("error: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    except (ValueError, OSError) as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    return command.run(_embed, parser.parse_args())
 
 
 def _embed(given: argparse.Namespace) -> int:

@@ -9,8 +9,10 @@ from typing import Any
 
 import torch
 
+from engine import command
 from engine.evaluation import evaluate
 from engine.scoring.leads import name_of
+from engine.scoring.names import FIGURES, OF_CLASS, with_interval
 
 _ABOUT = """Diagnosis: a fine-tuned model on diagnosis-test, segments and whole recordings, at the threshold 0.5
 and at the one that is best on diagnosis-valid. Identification: any model; each probe is looked for in the gallery.
@@ -24,18 +26,17 @@ def main() -> int:
     parser.add_argument("--task", choices=("diagnosis", "identification"), required=True)
     parser.add_argument("--leads", help="others than the model was trained with, as I,II,V2")
     parser.add_argument("--json", type=Path, metavar="OUT", help="all figures, for machines")
-    given = parser.parse_args()
-    try:
-        if given.json and (given.json.is_dir() or not given.json.parent.is_dir()):
-            raise ValueError(f"--json {given.json} should be a file, in a folder that is there")
-        leads = None if given.leads is None else [lead.strip() for lead in given.leads.split(",")]
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        result = evaluate(given.model, given.data, given.task, leads=leads, device=device)
-    except (ValueError, OSError) as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    return command.run(_evaluate, parser.parse_args())
+
+
+def _evaluate(given: argparse.Namespace) -> int:
     if given.json:
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+        command.check_file("--json", given.json)
+    leads = None if given.leads is None else [lead.strip() for lead in given.leads.split(",")]
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    result = evaluate(given.model, given.data, given.task, leads=leads, device=device)
+    if given.json:
+        command.write(given.json, json.dumps(result, indent=1) + "\n")
     print("\n".join(lines(result)))
     return 0
 
@@ -49,43 +50,26 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     if not result["own_leads"]:
         leads = ", ".join(result["model"]["trained_leads"])
         yield f"\n**Not fine-tuned for these leads**: it was trained with {leads}. No figure for the paper's tables."
-    if not result["own_data"]:
-        yield "\nTrained on another dataset: whether it has seen some of these recordings, only their splits can tell."
+    if result["other_data"]:
+        stages = "; ".join(result["other_data"])
+        yield f"\nTrained on other data ({stages}): whether it has seen some of these recordings, only splits can tell."
     if result["task"] == "identification":
         yield f"\nGallery {result['gallery']:,}, probe {result['probe']:,} segments.\n"
         yield "| | |\n|---|---|"
-        yield from (f"| {name.replace('_', ' ')} | {_spoken(figure)} |" for name, figure in result["figures"].items())
+        yield from (f"| {FIGURES[name]} | {with_interval(figure)} |" for name, figure in result["figures"].items())
         return
     segments, records = result["segments"], result["records"]
     yield f"\n| | {segments['count']:,} segments | {records['count']:,} recordings |\n|---|---|---|"
     for name, figure in segments["figures"].items():
-        yield f"| {_NAMES[name]} | {_spoken(figure)} | {_spoken(records['figures'][name])} |"
+        yield f"| {FIGURES[name]} | {with_interval(figure)} | {with_interval(records['figures'][name])} |"
     yield f"| tuned threshold | {segments['tuned_threshold']:.2f} | {records['tuned_threshold']:.2f} |"
-    counts = ", ".join(f"{_NAMES[name]} {count}" for name, count in segments["defined_in_classes"].items())
+    counts = ", ".join(f"{FIGURES[name]} {count}" for name, count in segments["defined_in_classes"].items())
     yield f"\nMeans over the classes in which a figure is defined; of {len(segments['classes'])}: {counts}."
     yield "By class, segments:\n"
-    yield "| class | positives | AUROC | AUPRC | F1 | F1 tuned |\n|---|---|---|---|---|---|"
+    yield f"| class | positives | {' | '.join(FIGURES[name] for name in OF_CLASS)} |\n|---|---|---|---|---|---|"
     for name, of in segments["classes"].items():
-        cells = [f"{of[figure]:.3f}" if of[figure] is not None else "-" for figure in _OF_CLASS]
+        cells = [f"{of[figure]:.3f}" if of[figure] is not None else "-" for figure in OF_CLASS]
         yield f"| {name.replace('|', ' or ')} | {of['positives']} | {' | '.join(cells)} |"
-
-
-_NAMES = {
-    "score": "CinC score",
-    "score_tuned": "CinC score, tuned",
-    "auroc": "AUROC",
-    "auprc": "AUPRC",
-    "f1": "F1",
-    "f1_tuned": "F1, tuned",
-}
-_OF_CLASS = ("auroc", "auprc", "f1", "f1_tuned")
-
-
-def _spoken(figure: dict[str, float | None]) -> str:
-    if figure["value"] is None:
-        return "-"
-    of = f"{figure['value']:.3f}"
-    return of if figure["low"] is None else f"{of} ({figure['low']:.3f} to {figure['high']:.3f})"
 
 
 if __name__ == "__main__":

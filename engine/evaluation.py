@@ -1,6 +1,6 @@
 """What a model is worth: the scores of diagnosis, or of identification, on a dataset's test views."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -50,7 +50,14 @@ def evaluate(
     }
     of_task = _diagnosis if task == "diagnosis" else _identification
     result = about | of_task(folder, data, seen, device)
-    return result | {"own_data": set(result["data"]) <= set(described.get("data", []))}
+    return result | {"other_data": list(_other_data(described, result["data"]))}
+
+
+def _other_data(described: Mapping[str, Any], data: Sequence[str]) -> Iterator[str]:
+    """The stages of its training that may have seen what is tested here: their splits were those of another dataset."""
+    for stage in released.stages(described):
+        if not set(data) <= set(stage.get("data", [])):
+            yield released.named(stage) + ("" if stage.get("data") else ", not known which")
 
 
 def outputs(

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from engine import command
 from engine.exporting.folder import export, import_reference
 
 _ABOUT = """Writes a folder to hand on: model.safetensors, config.json, a model card made of what the run holds; with
@@ -26,22 +27,18 @@ def main() -> int:
         metavar="JSON",
         help="what engine.evaluate --json wrote of this model, or of models fine-tuned from it, for the card",
     )
-    given = parser.parse_args()
-    try:
-        if given.import_reference:
-            if given.scores:
-                raise ValueError("--scores has no effect beside --import-reference")
-            done = import_reference(given.import_reference, given.out, given.onnx)
-        else:
-            done = export(given.model, given.out, given.scores, given.onnx)
-        for line in done:
-            print(line, flush=True)
-    except KeyboardInterrupt:
-        print("error: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    except (ValueError, OSError) as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    return command.run(_export, parser.parse_args())
+
+
+def _export(given: argparse.Namespace) -> int:
+    if given.import_reference:
+        if given.scores:
+            raise ValueError("--scores has no effect beside --import-reference")
+        done = import_reference(given.import_reference, given.out, given.onnx)
+    else:
+        done = export(given.model, given.out, given.scores, given.onnx)
+    for line in done:
+        print(line, flush=True)
     return 0
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -122,6 +122,18 @@ def origin(described: Mapping[str, Any]) -> dict[str, Any]:
     """What a model that is trained from the described one says of it as `pretrained`."""
     known = ("task", "system", "contrast_pool", "trained_leads", "data", "update", "pretrained", "imported")
     return {name: described[name] for name in known if name in described}
+
+
+def stages(described: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The model itself, what it was trained from, what that was trained from."""
+    stage: Mapping[str, Any] | None = described
+    while stage:
+        yield stage
+        stage = stage.get("pretrained")
+
+
+def named(stage: Mapping[str, Any]) -> str:
+    return stage.get("task") or stage.get("system") or "imported weights"
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

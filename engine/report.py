@@ -1,15 +1,15 @@
 """python -m engine.report RUN [--compare RUN2 ...] --out report.html: a run on one page that needs no network"""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+from engine import command
+from engine.folders.runs import Run, read_all
 from engine.reporting import augmentations, census, components, configuration, curves, neighbours, rows, scores, summary
 from engine.reporting.page import LeftOut, Section, page
-from engine.reporting.runs import Run, read_all
 
 _ABOUT = """RUN: the run.dir of a pre-training or a fine-tuning, finished or not. It brings its curves, settings, the
 census of its dataset, the augmentations drawn, and once it has finished, what its encoder makes of the gallery and of
@@ -24,16 +24,14 @@ def main() -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="what the page is about")
     parser.add_argument("--compare", type=Path, nargs="+", default=[], metavar="RUN2", help="runs to set beside it")
     parser.add_argument("--out", type=Path, required=True, metavar="PAGE", help="the page, as report.html")
-    given = parser.parse_args()
-    try:
-        if given.out.is_dir() or not given.out.parent.is_dir():
-            raise ValueError(f"--out {given.out} should be a file, in a folder that is there")
-        runs = read_all(given.run, given.compare)
-        found = list(sections(runs))
-        _write(given.out, page(runs[0].name, summary.head(runs), found))
-    except (ValueError, OSError) as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    return command.run(_report, parser.parse_args())
+
+
+def _report(given: argparse.Namespace) -> int:
+    command.check_file("--out", given.out)
+    runs = read_all(given.run, given.compare)
+    found = list(sections(runs))
+    command.write(given.out, page(runs[0].name, summary.head(runs), found))
     for one in found:
         if isinstance(one, LeftOut):
             print(f"left out: {one.title}: {one.why}")
@@ -60,12 +58,6 @@ def sections(runs: list[Run]) -> Iterator[Section | LeftOut]:
             yield Section(title, build())
         except (ValueError, OSError) as failure:
             yield LeftOut(title, str(failure))
-
-
-def _write(path: Path, text: str) -> None:
-    unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_text(text)
-    os.replace(unfinished, path)
 
 
 if __name__ == "__main__":

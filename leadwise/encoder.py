@@ -28,12 +28,15 @@ class Encoder(nn.Module, PyTorchModelHubMixin):
 
     What it takes: `signal` [segments, samples, 12], floating point, in millivolts, unfiltered, at 500 Hz, the leads in
     the order I II III aVR aVL aVF V1 V2 V3 V4 V5 V6. A lead that is absent, flat or damaged is all zeros. It was
-    trained on segments of 2,500 samples (5 s); any number from 16 on will do, all of a batch being equally long.
+    trained on segments of 2,500 samples (5 s); any number from 16 on will do. `lengths` [segments], in samples, says
+    how much of each is signal where those of a batch differ; what lies behind is zeros, and neither seen nor averaged
+    (with recipe `reference` it takes part as in fairseq-signals: batches of one length are better there).
     `leadwise.place` puts any subset of the leads in their places; `leadwise.segments` also brings other rates to
     500 Hz and cuts.
 
     What it gives: `encoder(signal)` [segments, dim], the mean over time, float32; `encoder.tokens(signal)`
-    [segments, samples // 16, dim], a vector for each 32 ms. Vectors of several segments of one recording are averaged.
+    [segments, samples // 16, dim], a vector for each 32 ms, of which those behind `lengths` mean nothing. Vectors of
+    several segments of one recording are averaged.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -53,15 +56,17 @@ class Encoder(nn.Module, PyTorchModelHubMixin):
     def trained_leads(self) -> tuple[str, ...]:
         return tuple(self.config["trained_leads"])
 
-    def forward(self, signal: Tensor) -> Tensor:
-        """[segments, samples, 12] -> [segments, dim]"""
-        return model.mean_over_time(self._contexts(signal))
+    def forward(self, signal: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """[segments, samples, 12], [segments] -> [segments, dim]"""
+        contexts = self._contexts(signal, lengths)
+        valid = None if lengths is None else model.valid_tokens(lengths, contexts.shape[1], self.encoder.sizes)
+        return model.mean_over_time(contexts, valid)
 
-    def tokens(self, signal: Tensor) -> Tensor:
-        """[segments, samples, 12] -> [segments, tokens, dim]"""
-        return self._contexts(signal).float()
+    def tokens(self, signal: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """[segments, samples, 12], [segments] -> [segments, tokens, dim]"""
+        return self._contexts(signal, lengths).float()
 
-    def _contexts(self, signal: Tensor) -> Tensor:
+    def _contexts(self, signal: Tensor, lengths: Tensor | None) -> Tensor:
         patch = self.encoder.sizes.patch
         if signal.ndim != 3 or signal.shape[2] != len(LEADS) or signal.shape[1] < patch:
             raise ValueError(
@@ -70,7 +75,11 @@ class Encoder(nn.Module, PyTorchModelHubMixin):
             )
         if not signal.is_floating_point():
             raise ValueError(f"signal should be floating point, in mV; found {signal.dtype}")
-        encoded: model.Encoded = self.encoder(signal)
+        if lengths is not None and (
+            lengths.shape != signal.shape[:1] or lengths.min() < patch or lengths.max() > signal.shape[1]
+        ):
+            raise ValueError(f"lengths should be [{len(signal)}], each from {patch} to {signal.shape[1]} samples")
+        encoded: model.Encoded = self.encoder(signal, lengths=lengths)
         return encoded.contexts
 
     # --- the hub's library: called by its from_pretrained and push_to_hub ---

@@ -34,7 +34,8 @@ def read(source: Source, leads: int) -> Read:
     segments = crops.segments(found.signal, seen)
     reason = None
     if not seen:
-        reason = f"has none of the leads {', '.join(lead for i, lead in enumerate(LEADS) if leads >> i & 1)}"
+        wanted = [lead for i, lead in enumerate(LEADS) if leads >> i & 1]
+        reason = f"has none of the leads {', '.join(wanted)}" if len(wanted) > 1 else f"has no lead {wanted[0]}"
     elif len(found.signal) < SEGMENT:
         reason = "shorter than 5 s"
     elif not segments.start:

@@ -105,7 +105,8 @@ def _npy(rows: Iterable[Row], out: Path, about: Mapping[str, Any]) -> int:
         if not count:
             raise ValueError("nothing to write: no recording could be embedded")
         array.seek(0)  # how many there are is known now; NumPy leaves room for that number
-        assert _header(array, count, row.embedding.shape) == begin
+        end = _header(array, count, row.embedding.shape)
+        assert end == begin
     return count
 
 

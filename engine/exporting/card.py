@@ -5,9 +5,11 @@ from typing import Any
 
 import yaml
 
+from engine import released
 from engine.exporting.facts import Facts
 from engine.model.sizes import Sizes
 from engine.scoring.leads import name_of
+from engine.scoring.names import FIGURES, with_interval
 
 _HEAD = """---
 library_name: leadwise
@@ -42,9 +44,9 @@ _LIMITS = """
 For research: Leadwise tests that models compute what they should, not that they are fit for the care of patients.
 """
 _WHERE_TRAINING = "Neither settings nor metrics are at hand: the model was exported from its weights alone."
-_FIGURES = {
-    "diagnosis": {"score": "CinC score", "auroc": "AUROC", "auprc": "AUPRC", "f1": "F1"},
-    "identification": {"rank1": "rank-1", "rank5": "rank-5", "equal_error_rate": "equal error rate"},
+_OF_TASK = {
+    "diagnosis": ("score", "auroc", "auprc", "f1"),
+    "identification": ("rank1", "rank5", "equal_error_rate"),
 }
 
 
@@ -102,12 +104,10 @@ def _model(config: Mapping[str, Any], parameters: int) -> Iterator[str]:
 
 def _training(config: Mapping[str, Any], facts: Facts) -> Iterator[str]:
     yield "\n## Training\n"
-    before = config.get("pretrained")
-    while before:
-        leads = " ".join(before.get("trained_leads", []))
-        what = before.get("task") or before.get("system") or "imported weights"
-        yield f"Trained before: {what}, {before.get('update', 'an unknown number of')} updates, leads {leads}.\n"
-        before = before.get("pretrained")
+    _, *before = released.stages(config)
+    for stage in before:
+        leads, updates = " ".join(stage.get("trained_leads", [])), stage.get("update", "an unknown number of")
+        yield f"Trained before: {released.named(stage)}, {updates} updates, leads {leads}.\n"
     if not facts.settings and not facts.train:
         yield _WHERE_TRAINING
     if facts.settings:
@@ -137,15 +137,16 @@ def _results(facts: Facts) -> Iterator[str]:
     yield "\n## Scores by lead set\n"
     if not facts.scores:
         yield "None: no result of `engine.evaluate --json` was there."
-    for task, names in _FIGURES.items():
+    for task, names in _OF_TASK.items():
         results = [result for result in facts.scores if result["task"] == task]
         if results:
             yield f"{task.capitalize()}, with 95 % intervals by patient:\n"
-            yield f"| leads | which | {' | '.join(names.values())} | {'segments' if task == 'diagnosis' else 'pairs'} |"
+            count = "segments" if task == "diagnosis" else "pairs"
+            yield f"| leads | which | {' | '.join(FIGURES[name] for name in names)} | {count} |"
             yield "|---" * (len(names) + 3) + "|"
             for result in sorted(results, key=lambda result: -len(result["leads"])):
                 part = result["segments"] if task == "diagnosis" else result
-                cells = [_spoken(part["figures"][name]) for name in names]
+                cells = [with_interval(part["figures"][name]) for name in names]
                 count = part["count"] if task == "diagnosis" else part["probe"]
                 yield f"| {name_of(result['leads'])} | {result['how']} | {' | '.join(cells)} | {count:,} |"
             yield ""
@@ -155,11 +156,3 @@ _METRICS = (
     *("loss", "local", "global", "local_accuracy", "pair_retrieval", "code_perplexity", "probability_perplexity"),
     *("score", "rank1", "rank5", "equal_error_rate", "accuracy"),
 )
-
-
-def _spoken(figure: Mapping[str, float | None]) -> str:
-    if figure["value"] is None:
-        return "-"
-    return f"{figure['value']:.3f}" + (
-        f" ({figure['low']:.3f} to {figure['high']:.3f})" if figure["low"] is not None else ""
-    )

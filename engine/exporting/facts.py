@@ -1,16 +1,14 @@
 """What a run's folder says of how its model came about, for the model card. What is not there is not said."""
 
-import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-import yaml
-
 from engine import released
+from engine.folders import census, metrics
+from engine.folders.runs import settings_of
 
 
 class Facts(NamedTuple):
@@ -24,64 +22,38 @@ class Facts(NamedTuple):
 def gather(run: Path, described: Mapping[str, Any], scores: Sequence[Path]) -> Facts:
     """`run`: its folder, or that of the weights alone; `scores`: what engine.evaluate --json wrote of the model, or of
     models that were fine-tuned from it."""
-    settings = _settings(run / "config.yaml")
+    settings = settings_of(run)
     paths = settings.get("data", {}).pop("path", [])
     kept = {
         name: {key: value for key, value in settings[name].items() if key not in ("from", "path", "cache")}
         for name in ("train", "model", "augmentation")
         if name in settings
     }
-    lines = _lines(run / "metrics.jsonl")
+    train, valid, _ = metrics.read(run)
     return Facts(
         settings=kept | ({"seed": settings["run"]["seed"]} if "seed" in settings.get("run", {}) else {}),
         datasets=[_dataset(fingerprint, paths) for fingerprint in described.get("data", [])],
-        train=lines.get("train", {}),
-        valid=lines.get("valid", {}),
+        train=train[-1] if train else {},
+        valid=valid[-1] if valid else {},
         scores=_scores(run, described, scores),
     )
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(path.read_text()) if path.is_file() else {}
-    except yaml.YAMLError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
-        raise ValueError(f"{path}: is damaged")
-    return found
-
-
-def _lines(path: Path) -> dict[str, dict[str, Any]]:
-    """The last of each kind."""
-    found = {}
-    for line in path.read_text().splitlines() if path.is_file() else []:
-        try:
-            values = json.loads(line)
-            found[values["kind"]] = values
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{path}: is damaged: {line[:60]!r}") from None
-    return found
 
 
 def _dataset(fingerprint: str, paths: Iterable[str]) -> dict[str, Any]:
     """Of the folder that has this fingerprint, if it is still where the run found it."""
     for path in paths:
-        folder = Path(path).expanduser()
         try:
-            text = (folder / "dataset.json").read_bytes()
-            if hashlib.sha256(text).hexdigest() != fingerprint:
-                continue
-            described = json.loads(text)
-            counts = pc.value_counts(pq.read_table(folder / "crops.parquet", columns=["cohort"])["cohort"]).to_pylist()
+            found = census.read(path)
         except (OSError, ValueError):
             continue
-        return {
-            "fingerprint": fingerprint,
-            "recordings": described.get("recordings"),
-            "crops": described["crops"]["kept"],
-            "rejected": described["crops"]["rejected"],
-            "cohorts": {count["values"]: count["counts"] for count in counts},
-        }
+        if found.fingerprint == fingerprint:
+            return {
+                "fingerprint": fingerprint,
+                "recordings": found.description["recordings"],
+                "crops": found.description["crops"]["kept"],
+                "rejected": found.description["crops"]["rejected"],
+                "cohorts": Counter(found.crops["cohort"].to_pylist()),
+            }
     return {"fingerprint": fingerprint}
 
 

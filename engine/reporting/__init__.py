@@ -1,6 +1,5 @@
 """The report of a run as one page: what is read and computed apart from how it is drawn.
 
-runs, metrics                               what lies in the folders of runs
 rows                                        which row of the paper's tables an evaluation belongs to
 embeddings                                  what a model makes of segments: neighbours, principal components
 curves, configuration, census, scores,

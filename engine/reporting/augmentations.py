@@ -11,9 +11,9 @@ from engine.data.chance import LEADS, Augmentation
 from engine.data.dataset import Dataset
 from engine.data.order import Plan
 from engine.data.pipeline import Batches
+from engine.folders.runs import Run, augmentations
 from engine.reporting.datasets import open_view, ordinary
 from engine.reporting.markup import paragraph, tag
-from engine.reporting.runs import Run, augmentations
 from engine.reporting.sheets import Trace, sheet
 
 _PAPER = 0.5  # the chance of a lead to be masked, and the largest amplitude of each noise in mV

@@ -6,11 +6,11 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.folders.runs import Run, of_task
 from engine.reporting import embeddings
 from engine.reporting.datasets import open_view
 from engine.reporting.markup import paragraph, tag
 from engine.reporting.plots import Group, legend, scatter
-from engine.reporting.runs import Run, of_task
 
 _CLASSES = 6
 

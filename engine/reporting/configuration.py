@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from engine.folders.runs import Run
 from engine.reporting.markup import folded, paragraph, table, tag
-from engine.reporting.runs import Run
 from engine.settings import flat
 
 _MISSING = "(none)"

@@ -7,10 +7,10 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from engine.config.common import sizes_of
+from engine.folders.metrics import Lines
+from engine.folders.runs import Run
 from engine.reporting.markup import folded, paragraph, table, tag
-from engine.reporting.metrics import Lines
 from engine.reporting.plots import COLOURS, Series, Style, legend, plot
-from engine.reporting.runs import Run
 
 Points = list[tuple[float, float]]
 Chance = Callable[[Run, Mapping[str, Any]], float | None]  # at a report

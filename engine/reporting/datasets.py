@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.data.dataset import Dataset, open_dataset
-from engine.reporting.runs import Run
+from engine.folders.runs import Run
 
 _USUAL = 1.2  # mV, the largest peak of a heart
 

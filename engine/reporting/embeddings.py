@@ -15,6 +15,7 @@ from engine.evaluation import outputs
 from engine.model.encoder import mean_over_time
 from engine.model.flops import training_flops
 from engine.model.sizes import Sizes
+from engine.scoring.identification import unit
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ class Neighbours(NamedTuple):
 
 def neighbours(gallery: NDArray, gallery_people: NDArray, probe: NDArray, probe_people: NDArray, k: int) -> Neighbours:
     """Each probe's person is in the gallery."""
-    cosines = _unit(probe) @ _unit(gallery).T
+    cosines = unit(probe) @ unit(gallery).T
     order = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
     own = np.where(probe_people[:, None] == gallery_people, cosines, -np.inf).max(1)
     return Neighbours(order, np.take_along_axis(cosines, order, 1), own, 1 + (cosines > own[:, None]).sum(1))
@@ -80,10 +81,3 @@ def one_of_the_commonest(
     theirs = labels[:, chosen]
     found = np.where(theirs.sum(1) == 1, theirs.argmax(1) if chosen else -1, -1)
     return [classes[column] for column in chosen], found
-
-
-def _unit(vectors: NDArray) -> Floats:
-    wide = vectors.astype(np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: Floats = wide / np.where(lengths, lengths, 1)
-    return unit

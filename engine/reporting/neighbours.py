@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from engine.data.chance import LEADS
 from engine.data.dataset import Dataset
+from engine.folders.runs import Run, of_leads, of_task
 from engine.reporting import embeddings
 from engine.reporting.datasets import millivolts, open_view
 from engine.reporting.markup import Part, paragraph, tag
-from engine.reporting.runs import Run, of_leads, of_task
 from engine.reporting.sheets import Trace, sheet
 
 _NEAREST = 3

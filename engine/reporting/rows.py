@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-from engine.reporting.runs import Run, augmentations
+from engine.folders.runs import Run, augmentations, settings_of
 from engine.scoring import published
 from engine.scoring.leads import LEAD_SETS, name_of
 from engine.scoring.published import FRESH, NAMES, Interval
@@ -76,10 +74,10 @@ def _origin(run: Run, runs: Sequence[Run]) -> dict[str, Any] | None:
         if one.task is None and one.folder.resolve() == origin:
             return one.config
     try:
-        config = yaml.safe_load((origin / "config.yaml").read_text())
-        return config if "system" in config["train"] else None
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        config = settings_of(origin)
+    except (OSError, ValueError):
         return None
+    return config if "system" in config.get("train", {}) else None
 
 
 def row_of(config: dict[str, Any]) -> str:

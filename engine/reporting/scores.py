@@ -10,23 +10,12 @@ from engine.reporting.plots import COLOURS, Series, legend, plot
 from engine.reporting.rows import Evaluated
 from engine.scoring.intervals import mean_interval
 from engine.scoring.leads import LEAD_SETS
-from engine.scoring.published import Interval, score_of, spoken
+from engine.scoring.names import FIGURES, OF_CLASS, with_interval
+from engine.scoring.published import Interval, decimals, score_of, spoken
 
 _SCORES = {"diagnosis": "CinC score of segments at the threshold 0.5", "identification": "Rank-1 accuracy"}
-_NAMES = {
-    "score": "CinC score",
-    "score_tuned": "CinC score, tuned",
-    "auroc": "AUROC",
-    "auprc": "AUPRC",
-    "f1": "F1",
-    "f1_tuned": "F1, tuned",
-    "rank1": "rank-1",
-    "rank5": "rank-5",
-    "equal_error_rate": "equal error rate",
-}
 _ASIDE = 0.04  # of a lead set: intervals that stand on each other cannot be read
 _FEW = 6  # evaluations whose figures are not in the way
-_OF_CLASS = ("auroc", "auprc", "f1", "f1_tuned")
 
 
 @dataclass(frozen=True)
@@ -127,8 +116,10 @@ def _each(evaluations: Sequence[Evaluated]) -> Element:
     rows = []
     for one in evaluations:
         figures = _figures(one)
-        rows.append([one.run.name + _remark(one), one.leads, *(_interval(figures.get(name)) for name in names)])
-    head = ["run", "leads", *(_NAMES.get(name, name) for name in names)]
+        rows.append(
+            [one.run.name + _remark(one), one.leads, *(with_interval(figures.get(name), decimals) for name in names)]
+        )
+    head = ["run", "leads", *(FIGURES.get(name, name) for name in names)]
     what = table("Each run, with its 95 % interval over the patients of the test set", head, rows, names=2)
     if len(evaluations) > _FEW:
         what = folded(f"Each of the {len(evaluations)} evaluations, with more figures", what)
@@ -151,20 +142,11 @@ def _remark(one: Evaluated) -> str:
     return " (trained with other leads)"
 
 
-def _interval(figure: dict[str, Any] | None) -> str:
-    if figure is None or figure["value"] is None:
-        return "-"
-    value = spoken((figure["value"], None))
-    if figure["low"] is None:
-        return value
-    return f"{value} ({spoken((figure['low'], None))} to {spoken((figure['high'], None))})"
-
-
 def _by_class(evaluations: Sequence[Evaluated]) -> Iterator[Element]:
     tables = [
         folded(
             f"{one.run.name}, leads {one.leads}",
-            table("Segments, by class", ["class", "positives", *(_NAMES[name] for name in _OF_CLASS)], _classes(one)),
+            table("Segments, by class", ["class", "positives", *(FIGURES[name] for name in OF_CLASS)], _classes(one)),
         )
         for one in evaluations
         if one.task == "diagnosis"
@@ -175,8 +157,8 @@ def _by_class(evaluations: Sequence[Evaluated]) -> Iterator[Element]:
 
 def _classes(one: Evaluated) -> Iterator[list[str]]:
     for name, of in one.figures["segments"]["classes"].items():
-        values = (of[figure] for figure in _OF_CLASS)
-        yield [name, f"{of['positives']:,}", *("-" if v is None else spoken((v, None)) for v in values)]
+        values = (of[figure] for figure in OF_CLASS)
+        yield [name, f"{of['positives']:,}", *("-" if v is None else decimals(v) for v in values)]
 
 
 def against_leads(evaluations: Sequence[Evaluated]) -> list[Element]:

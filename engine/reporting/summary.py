@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from xml.etree.ElementTree import Element
 
+from engine.folders.metrics import Lines
+from engine.folders.runs import Run, named, of_leads
 from engine.reporting.curves import spoken
 from engine.reporting.markup import tag
-from engine.reporting.metrics import Lines
-from engine.reporting.runs import Run, named, of_leads
 from engine.scoring.published import NAMES, decimals, score_of
 
 Fact = tuple[str, str, str]  # name, value, remark

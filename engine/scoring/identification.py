@@ -52,7 +52,7 @@ def identify(
     nearer, as_near = np.zeros((2, len(probe)), np.int64)
     accepted = np.zeros((len(thresholds), 2), np.int64)  # impostor pairs at or above each threshold, and above
     for rows, columns in _blocks(len(probe), len(gallery), block):
-        cosines = _rounded(_unit(probe[rows]) @ _unit(gallery[columns]).T)
+        cosines = _rounded(unit(probe[rows]) @ unit(gallery[columns]).T)
         cosines[of_probe[rows, None] == of_gallery[None, columns]] = _NOBODY
         nearer[rows] += (cosines > own.best[rows, None]).sum(1)
         as_near[rows] += (cosines == own.best[rows, None]).sum(1)
@@ -103,7 +103,7 @@ def _own(gallery: NDArray, of_gallery: Integers, probe: NDArray, of_probe: Integ
     cosines = np.empty(len(row))
     for low in range(0, len(row), block):
         some = slice(low, low + block)
-        cosines[some] = _rounded((_unit(probe[row[some]]) * _unit(gallery[column[some]])).sum(1))
+        cosines[some] = _rounded((unit(probe[row[some]]) * unit(gallery[column[some]])).sum(1))
     best = np.maximum.reduceat(cosines, start)
     return _Own(best, np.add.reduceat((cosines == best[row]).astype(np.int64), start), np.sort(cosines))
 
@@ -119,11 +119,12 @@ def _rounded(cosines: Floats) -> Floats:
     return whole * RESOLUTION
 
 
-def _unit(vectors: NDArray) -> Floats:
-    """In float64, of which embeddings at large have no copy."""
+def unit(vectors: NDArray) -> Floats:
+    """In float64, of which embeddings at large have no copy. What is all zeros stays so."""
     wide = vectors.astype(np.float64)
-    wide /= np.abs(wide).max(axis=1, keepdims=True)  # lest a square overflow, or vanish
-    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
+    largest = np.abs(wide).max(axis=1, keepdims=True)
+    wide /= np.where(largest, largest, 1)  # lest a square overflow, or vanish
+    wide /= np.linalg.norm(wide, axis=1, keepdims=True).clip(1)  # at least 1 now, but for zeros
     return wide
 
 

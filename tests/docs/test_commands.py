@@ -29,9 +29,9 @@ def test_the_commands_are_found() -> None:
     programs = {program for _, program, _ in COMMANDS}
     assert {"engine/pretrain.py", "engine/finetune.py", "engine.evaluate", "data_tools.shard", "benchmarks"} <= programs
     line = (
-        "deepspeed --num_gpus 2 engine/pretrain.py --config a.yaml ... --set x.y=1  # then python -m engine.curves RUN"
+        "deepspeed --num_gpus 2 engine/pretrain.py --config a.yaml ... --set x.y=1  # then python -m engine.report RUN"
     )
-    expected = [("engine/pretrain.py", ["--config", "a.yaml", "--set", "x.y=1"]), ("engine.curves", ["RUN"])]
+    expected = [("engine/pretrain.py", ["--config", "a.yaml", "--set", "x.y=1"]), ("engine.report", ["RUN"])]
     assert list(commands(line)) == expected
 
 

@@ -3,9 +3,10 @@
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,8 @@ def test_what_a_model_was_trained_with_is_all_it_sees(tmp_path: Path, run: Calla
     seen = noise(1)
     seen[:, 2:] = 0
     assert_close(rows(tmp_path / "e.parquet")["a.hea"]["embedding"], expected(tmp_path / "m", seen))
+    said = run(tmp_path / "raw", "--model", tmp_path / "m", "--out", tmp_path / "v6.npy", "--leads", "V6", code=3)
+    assert said == f"skipped: {tmp_path}/raw/b.hea: has no lead V6\n" and len(np.load(tmp_path / "v6.npy")) == 1
 
 
 def test_segments_without_a_usable_lead_are_left_out(tmp_path: Path, model: Path, run: Callable[..., str]) -> None:
@@ -354,6 +357,41 @@ def test_names_need_not_be_text(tmp_path: Path, model: Path, run: Callable[..., 
         with (tmp_path / "e.csv").open(newline="") as file:
             names = [line["recording"] for line in csv.DictReader(file)][:1]
     assert names == [f"{tmp_path}/\\xff,\n.csv"]
+
+
+def test_the_rows_are_counted_without_assertions_too(tmp_path: Path) -> None:
+    code = """
+from pathlib import Path
+import numpy as np
+from engine.embedding.encoding import Row
+from engine.embedding.writing import write
+write([Row("a", 500, [0], [1], np.ones(4, np.float32))] * 3, Path("e.npy"), {})
+"""
+    subprocess.run([sys.executable, "-O", "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert np.load(tmp_path / "e.npy").shape == (3, 4)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npy"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing_behind(
+    tmp_path: Path, model: Path, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, suffix: str, number: int
+) -> None:
+    write(tmp_path / "raw", "a", noise(1))
+    means = encoding.means
+
+    def signalled(*given: Any) -> Iterator[encoding.Row]:
+        yield from means(*given)
+        assert any(".tmp" in name for name in os.listdir(tmp_path))
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(encoding, "means", signalled)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        said = run(tmp_path / "raw", "--model", model, "--out", tmp_path / f"e{suffix}", code=128 + number)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert said == "error: interrupted; nothing was written\n" and os.listdir(tmp_path) == ["raw"]
 
 
 def test_as_a_command(tmp_path: Path, model: Path) -> None:

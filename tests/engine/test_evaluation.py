@@ -1,6 +1,7 @@
 """Evaluation as a user calls it, against scores worked out here from the crops themselves."""
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -169,7 +170,28 @@ class TestWhatItSays:
     def test_of_what_was_only_pre_trained(self, command: Command, hearts: Path, pretrained: Path) -> None:
         code, out, _ = command(pretrained, hearts, "identification")
         assert code == 0
-        assert "**Not fine-tuned for identification**: the encoder was only pre-trained." in out and "| rank1 |" in out
+        assert "**Not fine-tuned for identification**: the encoder was only pre-trained." in out and "| rank-1 |" in out
+
+    def test_of_what_was_trained_on_other_data_at_any_stage(
+        self, command: Command, hearts: Path, pretrained: Path, tmp_path: Path
+    ) -> None:
+        """One that does not say on what it was trained may have seen anything."""
+        own, (_, weights) = open_dataset([str(hearts)], "identification-probe").fingerprints, released.read(pretrained)
+        imported = {"imported": {"file": "m.pt"}, "trained_leads": list(LEADS)}
+        first = {"system": "cmsc", "data": [*own, "0" * 64], "trained_leads": list(LEADS)}
+        second = {"system": "w2v", "data": ["0" * 64], "trained_leads": list(LEADS)}
+        for before, stages in (
+            (None, None),
+            (first, None),
+            (second | {"pretrained": first}, "w2v"),
+            (first | {"pretrained": second}, "w2v"),
+            (first | {"pretrained": second | {"pretrained": imported}}, "w2v; imported weights, not known which"),
+        ):
+            about = {"task": "identification", "trained_leads": list(LEADS), "data": own, "pretrained": before}
+            released.save(tmp_path / "m", weights, "paper", SMALL, about)
+            code, out, _ = command(tmp_path / "m", hearts, "identification")
+            found = re.findall(r"Trained on other data \((.*)\): whether it has seen some of these recordings,", out)
+            assert (code, found) == (0, [stages] if stages else [])
 
 
 class TestRefusals:

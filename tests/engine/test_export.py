@@ -57,7 +57,7 @@ def trained(run: Path, dataset: Path) -> Path:
     config = {
         "data": {"path": [str(dataset)], "leads": LEADS},
         "train": {"system": "w2v_cmsc_rlm", "batch": 512, "lr": 5e-5},
-        "model": {"size": "tiny", "recipe": "paper", "from": "/home/jane/secret"},
+        "model": {"size": "tiny", "recipe": "paper", "from": "../jane/secret"},
         "augmentation": {"mask_leads": 0.5},
         "run": {"dir": str(run), "seed": 7},
     }
@@ -118,6 +118,14 @@ def test_the_card_says_what_the_run_holds(tmp_path: Path, dataset: Path, run: Ca
     assert "None: no result of `engine.evaluate --json` was there." in text
     for private in (str(tmp_path), str(dataset), "jane"):
         assert private not in text
+
+
+def test_a_line_that_a_killed_run_left_costs_nothing(tmp_path: Path, dataset: Path, run: Callable[..., str]) -> None:
+    source = trained(tmp_path / "run", dataset)
+    with (source / "metrics.jsonl").open("a") as lines:
+        lines.write('{"kind": "train", "upd\n')
+    run("--model", source, "--out", tmp_path / "out")
+    assert "last report of training (update 30)" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_the_card_of_weights_alone_says_so(tmp_path: Path, run: Callable[..., str]) -> None:

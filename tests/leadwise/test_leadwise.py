@@ -47,6 +47,24 @@ def test_vectors_and_tokens(tmp_path: Path, recipe: Recipe) -> None:
     assert encoder.to(torch.bfloat16)(signal).dtype == torch.float32
 
 
+def test_recordings_of_several_lengths_in_one_batch(tmp_path: Path) -> None:
+    save(tmp_path / "m")
+    encoder = leadwise.load_encoder(tmp_path / "m")
+    recordings = [torch.randn(length, 12) for length in (2500, 16, 1007)]
+    padded = torch.nn.utils.rnn.pad_sequence(recordings, batch_first=True)
+    lengths = torch.tensor([len(one) for one in recordings])
+    with torch.no_grad():
+        vectors, tokens = encoder(padded, lengths), encoder.tokens(padded, lengths)
+        for row, one in enumerate(recordings):
+            torch.testing.assert_close(vectors[row], encoder(one[None])[0], rtol=0, atol=2e-6)
+            alone = encoder.tokens(one[None])[0]
+            torch.testing.assert_close(tokens[row, : len(alone)], alone, rtol=0, atol=5e-6)
+        assert (encoder(padded)[1:] - vectors[1:]).abs().max() > 0.01  # padding that is taken for signal
+    for wrong in ([2500, 16], [2500, 15, 1007], [2501, 16, 1007]):
+        with pytest.raises(ValueError, match=r"lengths should be \[3\], each from 16 to 2500 samples"):
+            encoder(padded, torch.tensor(wrong))
+
+
 @pytest.mark.parametrize(
     ("signal", "message"),
     [

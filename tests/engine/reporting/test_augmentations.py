@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from engine.data.dataset import open_dataset
+from engine.folders.runs import read
 from engine.reporting.augmentations import Variant, variants
 from engine.reporting.datasets import millivolts, ordinary
-from engine.reporting.runs import read
 from tests.engine.reporting.conftest import pretraining
 
 ROUNDING = 2e-6  # mV

@@ -19,6 +19,11 @@ def test_neighbours_by_cosine() -> None:
     assert found.own == pytest.approx(found.cosine[:, 0])
 
 
+def test_zeros_are_far_from_everything() -> None:
+    found = neighbours(np.array([[0.0, 0.0], [0.0, 1.0]]), np.arange(2), np.array([[0.0, 1e-200]]), np.array([1]), 2)
+    assert found.nearest.tolist() == [[1, 0]] and found.cosine.tolist() == [[1, 0]]
+
+
 def test_the_nearest_of_a_persons_entries_counts() -> None:
     gallery = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     found = neighbours(gallery, np.array(["a", "b", "a"]), np.array([[0.2, 1.0]]), np.array(["a"]), 3)

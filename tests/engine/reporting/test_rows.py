@@ -8,8 +8,8 @@ import pytest
 from engine import settings
 from engine.config.common import load
 from engine.config.pretraining import PretrainConfig
+from engine.folders.runs import read_all
 from engine.reporting.rows import evaluated, row_of
-from engine.reporting.runs import read_all
 from engine.scoring.published import NAMES
 from tests.engine.reporting.conftest import CONFIGS, finetuning, pretraining
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from engine.reporting.metrics import read
+from engine.folders.metrics import read
 
 
 def write(run: Path, *lines: str) -> Path:

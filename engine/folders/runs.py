@@ -14,8 +14,9 @@ from engine import released, settings
 from engine.config.common import Config
 from engine.config.finetuning import FRESH, FinetuneConfig
 from engine.config.pretraining import PretrainConfig
-from engine.reporting import metrics
-from engine.reporting.metrics import Metrics
+from engine.folders import metrics
+from engine.folders.metrics import Metrics
+from engine.methods import SYSTEMS
 from engine.scoring.leads import name_of
 from engine.scoring.published import score_of
 
@@ -107,7 +108,8 @@ def of_task(runs: Sequence[Run], task: str) -> list[Run]:
 def augmentations(config: dict[str, Any]) -> dict[str, float]:
     """Of a pre-training, by setting: the chance of a lead to be masked, and the amplitudes in mV; 0: off."""
     chosen: dict[str, Any] = config.get("augmentation", {})
-    of_system = 0.5 if config["train"]["system"].endswith("_rlm") else 0.0
+    system = SYSTEMS.get(config["train"]["system"])
+    of_system = 0.5 if system and system.augmentation == "rlm" else 0.0
     masked = chosen.get("mask_leads")
     noises = {name: float(chosen.get(name) or 0.0) for name in ("powerline", "emg", "shift", "wander")}
     return {"mask_leads": of_system if masked is None else float(masked), **noises}
@@ -128,17 +130,32 @@ def read_all(run: Path, others: Sequence[Path]) -> list[Run]:
 
 def read(folder: Path, name: str) -> Run:
     """Raises ValueError where it is no run."""
-    path = folder / "config.yaml"
-    if not path.is_file():
+    config = settings_of(folder)
+    if not config:
         why = "it has no config.yaml" if folder.is_dir() else "there is no such folder"
         raise ValueError(f"{folder} is no run: {why}")
+    run = Run(folder, name, config, _status(folder), metrics.read(folder), _evaluations(folder))
     try:
-        config = yaml.safe_load(path.read_text())
-        run = Run(folder, name, config, _status(folder), metrics.read(folder), _evaluations(folder))
         _ = run.task, run.data, run.leads, run.config["run"]["dir"], run.config["model"]
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as failure:
-        raise ValueError(f"{path} does not hold the settings of a run: {' '.join(str(failure).split())}") from failure
+    except (KeyError, TypeError) as failure:
+        raise _damaged(folder, failure) from failure
     return run
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """RUN/config.yaml; empty where there is none. Raises ValueError where it is damaged."""
+    path = folder / "config.yaml"
+    try:
+        found: dict[str, Any] = yaml.safe_load(path.read_text()) if path.is_file() else {}
+        _ = [group.keys() for group in found.values()]
+    except (yaml.YAMLError, UnicodeDecodeError, AttributeError) as failure:
+        raise _damaged(folder, failure) from failure
+    return found
+
+
+def _damaged(folder: Path, failure: Exception) -> ValueError:
+    said = " ".join(str(failure).split())
+    return ValueError(f"{folder / 'config.yaml'} does not hold the settings of a run: {said}")
 
 
 def _status(folder: Path) -> dict[str, Any]:
