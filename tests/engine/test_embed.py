@@ -121,6 +121,29 @@ def test_what_a_model_was_trained_with_is_all_it_sees(tmp_path: Path, run: Calla
     assert_close(rows(tmp_path / "e.parquet")["a.hea"]["embedding"], expected(tmp_path / "m", seen))
 
 
+def test_no_table_of_leads_is_dropped_silently(tmp_path: Path, model: Path, run: Callable[..., str]) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    others.csv(raw / "a.csv", noise(1))
+    text = (raw / "a.csv").read_text()
+    (raw / "b.csv").write_text(text, encoding="utf-16")
+    (raw / "c.csv").write_text("# Device: X\n" + text)
+    (raw / "d.csv").write_text(text.replace("\n", ",fine\n"))
+    (raw / "e.csv").write_text(text.replace(".", ","))
+    (raw / "f.csv").write_text(text.replace("(mV)", "(V)"))
+    (raw / "notes.csv").write_text("who,what\nme,nothing\n")
+    said = run(raw, "--model", model, "--out", tmp_path / "e.parquet", code=3).splitlines()
+    few = "holds a row with another number of values: row 2 has 26, not 13 (decimal commas need another separator)"
+    assert said == [
+        f"skipped: {raw}/e.csv: {few}",
+        f"skipped: {raw}/f.csv: no usable lead; it has values beyond +-32.767 mV, is it in uV?",
+    ]
+    found = rows(tmp_path / "e.parquet")
+    assert sorted(found) == ["a.csv", "b.csv", "c.csv", "d.csv"]
+    for row in found.values():
+        assert_close(row["embedding"], found["a.csv"]["embedding"])
+
+
 def test_segments_without_a_usable_lead_are_left_out(tmp_path: Path, model: Path, run: Callable[..., str]) -> None:
     signal = noise(1, 7500)
     signal[2500:5000] = 7  # flat
@@ -266,7 +289,7 @@ def test_nan_is_no_vector(tmp_path: Path, model: Path, run: Callable[..., str]) 
         (["raw", "--out", "old.npy"], "old.npy exists already; remove it, or choose another --out"),
         (["raw", "--out", "tabled.npy"], "tabled.csv exists already"),
         (["empty", "--out", "e.npy"], "empty: no recordings there; right would be a WFDB header (.hea), or one of"),
-        (["raw/b", "--out", "e.npy"], "raw/b: no such recording"),
+        (["raw/b", "--out", "e.npy"], "raw/b: no such file or folder"),
         (["none/b.edf", "--out", "e.npy"], "none/b.edf: no such file or folder"),
         (["note.txt", "--out", "e.npy"], "note.txt: is no recording; right would be a WFDB header (.hea), or one of"),
         (["raw", "--out", "e.npy", "--workers", "0"], "--workers 0 is no number of processes"),
