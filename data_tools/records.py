@@ -79,9 +79,10 @@ def named(path: Path, told: Hints = NONE) -> tuple[Path, Hints]:
     if path.suffix.lower() not in formats.SUFFIXES or path.with_suffix(".hea").exists():
         beside = path if path.suffix == ".hea" else path.with_suffix(".hea")
         path = beside if beside.exists() else path.with_name(f"{path.name}.hea")
+    if not path.exists() and asked.exists():
+        raise ValueError(f"{asked}: is no recording; right would be {KINDS}")
     if not path.exists():
-        what = f"is no recording; right would be {KINDS}" if asked.exists() else "no such file or folder"
-        raise ValueError(f"{asked}: {what}")
+        raise ValueError(f"{asked}: no such file or folder")
     path = path.absolute()
     return path, told.over(hints.beside(Folder("/", str(path.parent)))[0]) if path.suffix != ".hea" else told
 

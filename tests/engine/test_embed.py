@@ -144,6 +144,19 @@ def test_no_table_of_leads_is_dropped_silently(tmp_path: Path, model: Path, run:
         assert_close(row["embedding"], found["a.csv"]["embedding"])
 
 
+def test_an_interruption_after_the_end_changes_nothing(tmp_path: Path, model: Path) -> None:
+    write(tmp_path, "a", noise(1))
+    words = ["embed", str(tmp_path / "a.hea"), "--model", str(model), "--out", str(tmp_path / "e.parquet")]
+    code = (
+        f"import os, runpy, signal, sys; sys.argv = {words}\n"
+        "try: runpy.run_module('engine.embed', run_name='__main__')\n"
+        "except SystemExit as end: os.kill(os.getpid(), signal.SIGINT); sys.exit(end.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert list(rows(tmp_path / "e.parquet")) == ["a.hea"]
+
+
 def test_segments_without_a_usable_lead_are_left_out(tmp_path: Path, model: Path, run: Callable[..., str]) -> None:
     signal = noise(1, 7500)
     signal[2500:5000] = 7  # flat
