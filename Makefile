@@ -11,6 +11,7 @@ REHEARSAL ?= rehearsal
 .PHONY: setup demo rehearsal test test-slow lint types wheel
 
 setup: $(READY)
+	@echo "ready; in each new shell: source .venv/bin/activate"
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -19,6 +19,7 @@ from data_tools.crops import SEGMENT, cut
 from data_tools.files import read_table, write_table
 from data_tools.hints import Hints
 from data_tools.labels import NO_CODE, read_dx
+from data_tools.physical import no_usable_lead
 
 
 class Row(NamedTuple):
@@ -152,7 +153,7 @@ def _check(task: Task, header: str, counts: Counter[str], named: set[str]) -> li
     if not crops:
         return [row._replace(reason="shorter than 5 s")]
     counts["samples left over"] += len(recording.signal) % SEGMENT
-    unusable = "no usable lead"
+    unusable = no_usable_lead(recording.beyond and not any(any(crop.lead_mask) for crop in crops))
     return [
         row._replace(
             start=crop.start,
@@ -173,6 +174,7 @@ def _count(recording: records.Recording, cohort: Cohort, counts: Counter[str]) -
     for what in recording.hinted:
         counts[f"not in its file/{what}"] += 1
     counts["repeated codes"] += found.repeated
+    counts["columns that are no leads"] += len(recording.aside)
     for code in found.other:  # of a private recording, digits may be anything
         counts[f"codes without a class/{code if cohort is not OWN else NO_CODE}"] += 1
 

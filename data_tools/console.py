@@ -37,7 +37,11 @@ def progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
             say(f"{what}: {done} of {total}, {(now - begin) * (total - done) / done:.0f} s left")
 
 
-def run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+def run(
+    command: Callable[[argparse.Namespace], int],
+    arguments: argparse.Namespace,
+    interrupted: str = "the same command goes on from here",
+) -> int:
     """-> exit code. What a user can mend is one line; a bug is a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -45,7 +49,7 @@ def run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namesp
     try:
         return command(arguments)
     except KeyboardInterrupt:
-        return _fail("interrupted; the same command goes on from here", 130)
+        return _fail(f"interrupted; {interrupted}", 130)
     except ValueError as error:
         return _fail(str(error), 1)
     except OSError as error:

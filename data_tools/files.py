@@ -38,6 +38,12 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_given(flag: str, path: Path | None) -> None:
+    """A file that a flag names is there: said before hours of work."""
+    if path is not None and not path.is_file():
+        raise ValueError(f"{flag} {path}: no such file")
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Makes the folder for one run alone; one that is left with nothing to go on with does not stay behind."""

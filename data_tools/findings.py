@@ -18,6 +18,7 @@ _OF_REASON = {
     "checksum does not hold": f"damaged since it was written; {_AGAIN}",
     "a file of the recording is missing": _AGAIN,
     "file is shorter": "cut off in a copy; copy it again",
+    "holds a row with another number of values": "cut off in a copy? And decimal commas need another separator",
     "none of the twelve leads": "name the leads in the file (I, II, ... V6), with a unit of voltage",
     "its file does not say": "flags hold for all such files, a sidecar for those in its folder and below",
     "holds several arrays": "name the recording's array with --key",
@@ -72,6 +73,11 @@ def _oddities(looks: Sequence[Look]) -> list[Finding]:
             "flat or invalid throughout: shard refuses it",
         ),
         *having(
+            "values beyond +-32.767 mV",
+            lambda look: look.beyond,
+            "in uV, and read as mV? If so, give --unit uV, or mend the unit in the file; else they are invalid samples",
+        ),
+        *having(
             f"a peak beyond {HIGH:g} mV",
             lambda look: look.peak > HIGH,
             "artefacts, or a wrong unit or gain: look at one with --plot; they are kept as they are",
@@ -107,6 +113,11 @@ def _oddities(looks: Sequence[Look]) -> list[Finding]:
             "its header names files of another name",
             lambda look: look.other_names,
             "nothing to do; tools that pair files by name would lose it",
+        ),
+        *having(
+            "columns that are no leads",
+            lambda look: look.aside,
+            "left aside; `inspect` of the file alone names them",
         ),
         *having(
             "5 s and shorter than 10 s",

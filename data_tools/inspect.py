@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from data_tools import archive, check, cohorts, console, findings, formats, hints, own_labels, pool, privacy
+from data_tools import archive, check, cohorts, console, files, findings, formats, hints, own_labels, pool, privacy
 from data_tools import look as looking
 from data_tools.archive import Archive
 from data_tools.cohorts import OWN
@@ -44,12 +44,13 @@ def main() -> int:
     parser.add_argument("--labels", type=Path, metavar="CSV", help="of your own recordings, as for shard")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
     hints.add_flags(parser)
-    return console.run(_inspect, parser.parse_args())
+    return console.run(_inspect, parser.parse_args(), interrupted="nothing was changed")
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
     if arguments.workers is not None and arguments.workers < 1:
         raise ValueError(f"--workers {arguments.workers}: is no number of processes")
+    files.check_given("--labels", arguments.labels)
     path = Path(os.path.abspath(arguments.path))
     if path.is_dir():
         if arguments.plot:
@@ -58,7 +59,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     else:
         if arguments.labels or arguments.workers:
             raise ValueError("--labels and --workers have no effect on one recording")
-        _recording(path, arguments)
+        _recording(arguments)
     return 0
 
 
@@ -183,7 +184,8 @@ def _range(spread: dict[str, float] | None) -> str:
 # --- one recording ---
 
 
-def _recording(path: Path, arguments: argparse.Namespace) -> None:
+def _recording(arguments: argparse.Namespace) -> None:
+    path = arguments.path
     task, name = looking.of_file(path, hints.of_flags(arguments))
     look, recording = looking.at(task, name)
     if recording is None:
@@ -205,6 +207,8 @@ def _recording(path: Path, arguments: argparse.Namespace) -> None:
     for lead, about in facts["leads"].items():
         flat = ", flat" if about["flat"] else ""
         say(f"  {lead:4} peak {about['peak_mv']:7.3f} mV, {about['invalid']:,} invalid samples{flat}")
+    if look.aside:
+        say(f"  no leads, left aside: {', '.join(map(shown, look.aside))}")
     for finding in found:
         say(f"  finding: {finding.what}; {finding.advice}")
     if arguments.plot:

@@ -30,6 +30,8 @@ class Look(NamedTuple):
     gains: tuple[float, ...] = ()
     gain_corrected: bool = False
     hinted: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()  # names of columns that are no leads
+    beyond: bool = False  # values that 16 bits cannot hold
     other_names: tuple[str, ...] = ()  # its header names files of another name
     invalid: tuple[int, ...] = (0,) * len(LEADS)  # samples of each lead
     flat: int = 0  # bit i: lead i never changes
@@ -75,11 +77,7 @@ def at(task: Task, path: str) -> tuple[Look, Recording | None]:
 
 def of_file(path: Path, told: Hints) -> tuple[Task, str]:
     """One recording, as a user names it -> a task, and its path in it."""
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: no such file or folder")
     path, told = records.named(path, told)
-    if not path.exists():
-        raise ValueError(f"{path}: no such recording")
     formats.check_installed([path.name])
     return Task(str(path.parent), secrets.token_bytes(32), told, []), path.name
 
@@ -100,6 +98,8 @@ def _facts(look: Look, recording: Recording, private: bool) -> Look:
         gains=recording.gains,
         gain_corrected=recording.gain_corrected,
         hinted=recording.hinted,
+        aside=recording.aside,
+        beyond=recording.beyond,
         other_names=tuple(check.other_names(look.path, recording.names)),
         invalid=tuple(invalid.sum(0).tolist()),
         flat=_flat(signal, invalid) & recording.leads,

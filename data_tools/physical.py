@@ -59,6 +59,16 @@ def to_int16(microvolts: NDArray[np.float64]) -> NDArray[np.int16]:
         return np.where(np.abs(rounded) < -INVALID, rounded, INVALID).astype(np.int16)
 
 
+def beyond_16_bits(microvolts: NDArray[np.float64]) -> bool:
+    """Whether there are such numbers: an artefact's, or those of a wrong unit."""
+    size = np.abs(microvolts)
+    return bool(((size >= -INVALID) & (size < math.inf)).any())
+
+
+def no_usable_lead(beyond: bool) -> str:
+    return "no usable lead" + ("; it has values beyond +-32.767 mV, is it in uV?" if beyond else "")
+
+
 _UNIT = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)?\s*([a-zA-Z\u00b5\u03bc]+)")
 
 

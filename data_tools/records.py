@@ -20,6 +20,7 @@ from data_tools.hints import NONE, Hints
 from data_tools.physical import check_rate, check_size
 from data_tools.resample import to_rate
 
+KINDS = f"a WFDB header (.hea), or one of {', '.join(sorted(formats.SUFFIXES))}"
 _IN_ORDER = tuple(range(len(LEADS)))
 
 
@@ -36,6 +37,8 @@ class Recording:
     units: tuple[str, ...] = ()  # of its leads, as the file or a hint has them
     gains: tuple[float, ...] = ()  # of a WFDB header: ADC units a unit
     hinted: tuple[str, ...] = ()  # what the file did not say, and flags or a sidecar did
+    aside: tuple[str, ...] = ()  # names of columns that are no leads
+    beyond: bool = False  # values that 16 bits cannot hold became INVALID
 
 
 def read(
@@ -62,8 +65,8 @@ def read(
 
 def read_file(path: Path, wrong_gain: float | None = None, told: Hints = NONE) -> Recording:
     """The recording of a path as a user names it; at 500 Hz, whatever its rate."""
+    path, told = named(path, told)
     try:
-        path, told = named(path, told)
         return read(str(path.parent), path.name, wrong_gain, resampled=True, told=told)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -71,10 +74,15 @@ def read_file(path: Path, wrong_gain: float | None = None, told: Hints = NONE) -
 
 def named(path: Path, told: Hints = NONE) -> tuple[Path, Hints]:
     """-> the file of a recording (of a WFDB record, named with or without a suffix, the header), and what a sidecar
-    beside it or anywhere above says of it."""
+    beside it or anywhere above says of it. ValueError where there is none."""
+    asked = path
     if path.suffix.lower() not in formats.SUFFIXES or path.with_suffix(".hea").exists():
         beside = path if path.suffix == ".hea" else path.with_suffix(".hea")
         path = beside if beside.exists() else path.with_name(f"{path.name}.hea")
+    if not path.exists() and asked.exists():
+        raise ValueError(f"{asked}: is no recording; right would be {KINDS}")
+    if not path.exists():
+        raise ValueError(f"{asked}: no such file or folder")
     path = path.absolute()
     return path, told.over(hints.beside(Folder("/", str(path.parent)))[0]) if path.suffix != ".hea" else told
 
@@ -114,6 +122,8 @@ def _of_format(folder: Folder, name: str, resampled: bool, told: Hints) -> Recor
         stored=None,
         units=raw.units,
         hinted=raw.hinted,
+        aside=raw.aside,
+        beyond=raw.beyond,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from data_tools import cohorts, console, hints, pool
+from data_tools import cohorts, console, files, hints, pool
 from data_tools.names import VIEWS
 
 _MOST = 1_000_000  # workers, or MB a shard
@@ -94,6 +94,8 @@ def _shard(arguments: argparse.Namespace) -> int:
         raise ValueError("--workers has no effect beside --cluster, whose workers are counted there")
     if arguments.format == "zarr" and importlib.util.find_spec("zarr") is None:
         raise ValueError("--format zarr needs zarr: pip install 'leadwise[train]'")
+    files.check_given("--labels", arguments.labels)
+    files.check_given("--ptbxl-metadata", arguments.ptbxl_metadata)
     workers = arguments.workers or os.cpu_count() or 1
     with pool.opened(workers, arguments.cluster, ("data_tools.check", "data_tools.pack")) as run:
         from data_tools.job import Job  # after the workers have begun, who import the same

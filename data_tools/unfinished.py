@@ -46,6 +46,8 @@ def _is_finished(job: Job, partial: Path, out: Path) -> bool:
 
 
 def _check_folders(raw: Path, out: Path, partial: Path) -> None:
+    if raw.is_file():
+        raise ValueError(f"{raw}: is a file; a folder of recordings would be right")
     if not raw.is_dir():
         raise ValueError(f"{raw}: no such folder of recordings")
     if raw.resolve().is_relative_to(partial):

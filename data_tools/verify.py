@@ -39,7 +39,7 @@ def main() -> int:
     )
     parser.add_argument("data", metavar="DATA", type=Path)
     parser.add_argument("--quick", action="store_true", help="do not read the shards")
-    return console.run(_verify, parser.parse_args())
+    return console.run(_verify, parser.parse_args(), interrupted="nothing was changed")
 
 
 def _verify(arguments: argparse.Namespace) -> int:

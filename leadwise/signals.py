@@ -9,7 +9,7 @@ from torch import Tensor
 
 from data_tools import crops
 from data_tools.crops import LEADS, RATE, SEGMENT
-from data_tools.physical import LEAD, check_rate, to_int16
+from data_tools.physical import LEAD, beyond_16_bits, check_rate, to_int16
 from data_tools.records import twelve
 
 
@@ -31,12 +31,15 @@ def segments(signal: ArrayLike, leads: Sequence[str] = LEADS, rate: float = RATE
     array = np.asarray(signal, np.float64)
     columns = _columns(leads, array.shape[1] if array.ndim == 2 else 0)
     check_rate(rate, resampled=True)
-    recording = twelve(to_int16(array * 1e3), columns, rate)
+    microvolts = array * 1e3
+    recording = twelve(to_int16(microvolts), columns, rate)
     if len(recording) < SEGMENT:
         raise ValueError(f"{len(recording) / RATE:g} s at {rate:g} Hz are shorter than a segment of 5 s")
     found = crops.segments(recording, sum(1 << column for column in columns))
     if not found.start:
-        raise ValueError("no segment has a usable lead: all are flat, or hold values that are no numbers")
+        beyond = beyond_16_bits(microvolts)
+        why = "values go beyond +-32.767 mV; is it in uV?" if beyond else "flat, or values that are no numbers"
+        raise ValueError(f"no segment has a usable lead: {why}")
     return torch.from_numpy(found.signal).float() / 1e3
 
 

@@ -8,7 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_tools.hints import SIDECAR, Hints
-from data_tools.physical import LEAD, Leads, Refusal, check_size, lead_name, leads_among, microvolts_in, to_int16
+from data_tools.physical import (
+    LEAD,
+    Leads,
+    Refusal,
+    beyond_16_bits,
+    check_size,
+    lead_name,
+    leads_among,
+    microvolts_in,
+    to_int16,
+)
 
 # How arrays of HDF5 and MATLAB files are described by what stands beside them.
 _RATE = ("fs", "sampling_rate", "sampling_frequency", "sample_rate", "curr_sample_rate")
@@ -24,6 +34,7 @@ class Raw(NamedTuple):
     rate: float | None = None
     comments: dict[str, str] = {}  # noqa: RUF012 (never changed)
     either_way: bool = False  # only the number of leads can tell samples from channels
+    aside: tuple[str, ...] = ()  # names of what else is there
 
 
 class Read(NamedTuple):
@@ -33,6 +44,8 @@ class Read(NamedTuple):
     units: tuple[str, ...]
     comments: dict[str, str]
     hinted: tuple[str, ...]  # the hints that were of use
+    aside: tuple[str, ...]
+    beyond: bool  # 16 bits: some samples are
 
 
 def check_array(shape: tuple[int, ...], dtype: "np.dtype[Any]") -> None:
@@ -126,7 +139,8 @@ def complete(raw: Raw, told: Hints) -> Read:
     with np.errstate(all="ignore"):  # a value may be anything; what becomes of it is checked
         microvolts = signal[:, leads.signals] * np.array([scales[i] for i in leads.signals], np.float64)
     of_leads = tuple(dict.fromkeys(units[i] or "" for i in leads.signals))
-    return Read(to_int16(microvolts), leads, rate or 0.0, of_leads, raw.comments, hinted)
+    beyond = beyond_16_bits(microvolts)
+    return Read(to_int16(microvolts), leads, rate or 0.0, of_leads, raw.comments, hinted, raw.aside, beyond)
 
 
 def _oriented(raw: Raw, channels: int) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from data_tools import crops, pool, records
 from data_tools.crops import LEADS, SEGMENT
 from data_tools.crops import Segments as Segments
+from data_tools.physical import no_usable_lead
 from engine.embedding.sources import Source
 
 _AHEAD = 4  # recordings, for each worker
@@ -39,7 +40,7 @@ def read(source: Source, leads: int) -> Read:
     elif len(found.signal) < SEGMENT:
         reason = "shorter than 5 s"
     elif not segments.start:
-        reason = "no usable lead"
+        reason = no_usable_lead(found.beyond)
     return Read(source.name, found.rate, None if reason else segments, found.hinted, reason)
 
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from data_tools import archive, check, formats, records
 from data_tools.hints import Hints
 
-_KINDS = f"a WFDB header (.hea), or one of {', '.join(sorted(formats.SUFFIXES))}"
-
 
 class Source(NamedTuple):
     name: str  # as the user knows it
@@ -31,13 +29,7 @@ def find(paths: Sequence[Path], told: Hints) -> list[Source]:
 
 
 def _file(path: Path, told: Hints) -> Source:
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: no such file or folder")
     file, told = records.named(path, told)
-    if not file.exists():
-        if path.exists():
-            raise ValueError(f"{path}: is no recording; right would be {_KINDS}")
-        raise ValueError(f"{path}: no such recording")
     root = str(file.parent)
     return Source(str(path), root, file.name, archive.cohort_of(root, file.name).wrong_gain, told)
 
@@ -46,7 +38,7 @@ def _in_folder(folder: Path, told: Hints) -> Iterator[Source]:
     """As shard takes them: parts of other recordings, and tables without samples, are no recordings."""
     found = archive.find(Path(os.path.abspath(folder)), ())
     if not found.recordings and not found.strays:
-        raise ValueError(f"{folder}: no recordings there; right would be {_KINDS}")
+        raise ValueError(f"{folder}: no recordings there; right would be {records.KINDS}")
     headers = [path for path in found.recordings if path.endswith(".hea")]
     named = {part for path in headers for part in check.other_names(path, records.names(found.root, path))}
 

@@ -24,10 +24,12 @@ _USE = """
 
 ```python
 import leadwise
+import torch
 
 encoder = leadwise.load_encoder("FOLDER")  # this folder
 signal = leadwise.segments(ecg, leads=["I", "II"], rate=250)  # ecg: [samples, 2] in mV; any leads, any rate
-vectors = encoder(signal)  # [segments, {dim}]
+with torch.inference_mode():
+    vectors = encoder(signal)  # [segments, {dim}]
 ```
 
 Of files, `python -m engine.embed RECORDINGS --model FOLDER --out embeddings.parquet` makes vectors.

@@ -35,6 +35,7 @@ class Pretraining(Job):
         pairs = config.system.sample == "crop"
         views = Reading("pretrain", "pretrain-valid", pairs, 1 if pairs else 2, config.augmentations())
         self.feed = Feed(config, ranks, views)
+        _check_pool(config, len(self.feed.dataset))
         self.title = f"{config.train.system}, pairs in pools of {config.contrast_pool}"
         self.segments = 2 * config.train.batch
         self.flops = training_flops(config.sizes, local=config.system.local)
@@ -105,6 +106,20 @@ class Pretraining(Job):
             **about,
         }
         released.save(folder, weights, config.model.recipe, config.sizes, about)
+
+
+def _check_pool(config: PretrainConfig, samples: int) -> None:
+    """No sample meets itself in a pool as if it were another's, nor twice in an update."""
+    batch, pool = config.train.batch, config.contrast_pool
+    if config.system.contrast == "none" or samples >= batch:
+        return
+    if samples < 2:
+        raise ValueError("data.path has a single sample for pre-training: there is nothing to contrast it with")
+    most = min(pool, 1 << samples.bit_length() - 1)
+    raise ValueError(
+        f"data.path has {samples} samples, and an update takes train.batch = {batch} in pools of train.contrast_pool = "
+        f"{pool}: with so few, at most train.batch={samples // most * most} train.contrast_pool={most}"
+    )
 
 
 def share_pools(pool: int, micro_batch: int, ranks: Ranks) -> dist.ProcessGroup | None:

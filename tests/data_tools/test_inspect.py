@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_tools import look, sheet
+from data_tools import inspect, look, sheet
 from data_tools.crops import LEADS
 from data_tools.findings import findings
 from data_tools.hints import NONE
@@ -167,14 +167,49 @@ def test_one_recording_by_any_of_its_names(tmp_path: Path) -> None:
         assert (one["name"], one["cohort"], one["classes"]) == ("E00001", "georgia", ["NSR"])
 
 
+def test_tables_of_leads_are_recordings_whatever_is_wrong_with_them(tmp_path: Path) -> None:
+    """Never tables of something else; and what stands beside the leads is said."""
+    others.csv(tmp_path / "good.csv", heart(1))
+    lines = (tmp_path / "good.csv").read_text().splitlines()
+    (tmp_path / "text.csv").write_text("\n".join(f"{line},comment" for line in lines).replace("comment", "note", 1))
+    (tmp_path / "torn.csv").write_text("\n".join(lines)[:-40])
+    (tmp_path / "commas.csv").write_text("\n".join([lines[0], *(line.replace(".", ",") for line in lines[1:])]))
+    (tmp_path / "uv.csv").write_text(_a_thousandfold(lines))
+    (tmp_path / "notes.csv").write_text("who,what\nme,nothing\n")
+    text = run(tmp_path, "--workers", 1)
+    assert "5 recordings, 2 of them cannot be read" in text and "1 CSV files hold no samples, such as notes.csv" in text
+    assert "2 x cannot be read: holds a row with another number of values" in text
+    assert "1 x columns that are no leads" in text and "1 x values beyond +-32.767 mV" in text
+    assert "no leads, left aside: note" in run(tmp_path / "text.csv")
+    assert "no usable lead in any segment" in run(tmp_path / "uv.csv")
+    assert "row 2 has 26, not 13 (decimal commas need another separator)" in run(tmp_path / "commas.csv", code=1)
+
+
+def _a_thousandfold(lines: list[str]) -> str:
+    values = [[float(value) for value in line.split(",")] for line in lines[1:]]
+    return "\n".join([lines[0], *(",".join(map(str, [row[0], *(1000 * x for x in row[1:])])) for row in values)])
+
+
+def test_an_interrupted_look_promises_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(inspect, "_inspect", interrupted)
+    monkeypatch.setattr(sys, "argv", ["inspect", "raw"])
+    assert inspect.main() == 130
+    assert capsys.readouterr().err == "error: interrupted; nothing was changed\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "nowhere.hea: no such recording"),
-        (["no/where"], "no such file or folder"),
+        (["nowhere"], "error: nowhere: no such file or folder"),
+        (["no/where.csv"], "error: no/where.csv: no such file or folder"),
+        (["{raw}/notes.txt"], "notes.txt: is no recording; right would be a WFDB header (.hea), or one of .bdf"),
+        (["{raw}", "--labels", "nowhere.csv"], "error: --labels nowhere.csv: no such file"),
         (["{raw}", "--plot", "x.png"], "--plot needs one recording"),
         (["{raw}/empty"], "no recordings there"),
-        (["{raw}/a.hea", "--labels", "x.csv"], "have no effect on one recording"),
+        (["{raw}/a.hea", "--workers", "1"], "have no effect on one recording"),
         (["{raw}/a.hea", "--plot", "x.bmp"], "ends with none of .png"),
         (["{raw}/a.hea", "--plot", "{raw}/no/where.png"], "No such file or directory"),
         (["{raw}/b.npy"], "its file does not say the leads, rate, unit"),
@@ -185,6 +220,7 @@ def test_what_cannot_be_is_one_line(tmp_path: Path, arguments: list[str], messag
     write(tmp_path, "a", heart(1))
     (tmp_path / "empty").mkdir()
     np.save(tmp_path / "b.npy", heart(1))
+    (tmp_path / "notes.txt").touch()
     last = run(*[argument.format(raw=tmp_path) for argument in arguments], code=1).splitlines()[-1]
     assert last.startswith("error: ") and message in last
 

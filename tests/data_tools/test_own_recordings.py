@@ -251,7 +251,7 @@ def test_own_labels_beside_a_public_archive(tmp_path: Path) -> None:
         (["--unit", "mmHg"], "unit 'mmHg' is no unit of voltage such as uV, mV, V or 4.88uV", 2),
         (["--leads", "I,X"], "leads: 'X' is none of I, II", 2),
         (["--leads", "I,I"], "leads: none at all, or one of them twice", 2),
-        (["--labels", "nowhere.csv"], "nowhere.csv", 1),
+        (["--labels", "nowhere.csv"], "error: --labels nowhere.csv: no such file", 1),
         (["--views", "identification"], "or of your own recordings --labels", 1),
     ],
 )
@@ -279,6 +279,29 @@ def test_files_that_say_nothing_ask_for_flags(tmp_path: Path) -> None:
         "leads": ["I", "V1"],
         "key": None,
     }
+
+
+def test_tables_of_leads_that_cannot_be_read_are_in_the_census(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for number in range(5):
+        others.csv(raw / f"{number}.csv", noise(number))
+    lines = (raw / "0.csv").read_text().splitlines()
+    (raw / "commas.csv").write_text("\n".join([lines[0], *(line.replace(".", ",") for line in lines[1:])]))
+    (raw / "uv.csv").write_text((raw / "1.csv").read_text().replace("(mV)", "(V)"))
+    (raw / "empty.csv").touch()
+    (raw / "text.csv").write_text("\n".join(["comment," + lines[0], *("x," + line[:-1] + "1" for line in lines[1:])]))
+    run(raw, "--out", tmp_path / "data", "--workers", 1)
+    assert description(tmp_path / "data")["rejected"] == {
+        "holds a row with another number of values": 1,
+        "is empty, or its first line is too long": 1,
+        "no usable lead; it has values beyond +-32.767 mV, is it in uV?": 1,
+    }
+    assert description(tmp_path / "data")["crops"] == {"in": 9, "kept": 6, "rejected": 3}
+    assert description(tmp_path / "data")["found"]["columns that are no leads"] == 1
+    assert "0.csv: is a file; a folder of recordings would be right" in run(
+        raw / "0.csv", "--out", tmp_path / "b", code=1
+    )
 
 
 def test_other_flags_do_not_go_on_with_a_begun_dataset(raw: Path, tmp_path: Path) -> None:

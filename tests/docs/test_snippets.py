@@ -40,5 +40,6 @@ def test_an_encoder_that_was_taken_away(tmp_path: Path, monkeypatch: pytest.Monk
     exec(code, names)
     vectors = names["vectors"]
     assert isinstance(vectors, torch.Tensor) and vectors.shape == (2, sizes.dim)
+    assert vectors.numpy().dtype == np.float32  # no gradient hangs on it
     (code,) = (block for block in blocks(ROOT / "docs" / "embeddings.md", "python") if "lengths" in block)
     exec(code, names | {"torch": torch})

@@ -124,6 +124,42 @@ def test_what_a_model_was_trained_with_is_all_it_sees(tmp_path: Path, run: Calla
     assert said == f"skipped: {tmp_path}/raw/b.hea: has no lead V6\n" and len(np.load(tmp_path / "v6.npy")) == 1
 
 
+def test_no_table_of_leads_is_dropped_silently(tmp_path: Path, model: Path, run: Callable[..., str]) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    others.csv(raw / "a.csv", noise(1))
+    text = (raw / "a.csv").read_text()
+    (raw / "b.csv").write_text(text, encoding="utf-16")
+    (raw / "c.csv").write_text("# Device: X\n" + text)
+    (raw / "d.csv").write_text(text.replace("\n", ",fine\n"))
+    (raw / "e.csv").write_text(text.replace(".", ","))
+    (raw / "f.csv").write_text(text.replace("(mV)", "(V)"))
+    (raw / "notes.csv").write_text("who,what\nme,nothing\n")
+    said = run(raw, "--model", model, "--out", tmp_path / "e.parquet", code=3).splitlines()
+    few = "holds a row with another number of values: row 2 has 26, not 13 (decimal commas need another separator)"
+    assert said == [
+        f"skipped: {raw}/e.csv: {few}",
+        f"skipped: {raw}/f.csv: no usable lead; it has values beyond +-32.767 mV, is it in uV?",
+    ]
+    found = rows(tmp_path / "e.parquet")
+    assert sorted(found) == ["a.csv", "b.csv", "c.csv", "d.csv"]
+    for row in found.values():
+        assert_close(row["embedding"], found["a.csv"]["embedding"])
+
+
+def test_an_interruption_after_the_end_changes_nothing(tmp_path: Path, model: Path) -> None:
+    write(tmp_path, "a", noise(1))
+    words = ["embed", str(tmp_path / "a.hea"), "--model", str(model), "--out", str(tmp_path / "e.parquet")]
+    code = (
+        f"import os, runpy, signal, sys; sys.argv = {words}\n"
+        "try: runpy.run_module('engine.embed', run_name='__main__')\n"
+        "except SystemExit as end: os.kill(os.getpid(), signal.SIGINT); sys.exit(end.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert list(rows(tmp_path / "e.parquet")) == ["a.hea"]
+
+
 def test_segments_without_a_usable_lead_are_left_out(tmp_path: Path, model: Path, run: Callable[..., str]) -> None:
     signal = noise(1, 7500)
     signal[2500:5000] = 7  # flat
@@ -269,7 +305,7 @@ def test_nan_is_no_vector(tmp_path: Path, model: Path, run: Callable[..., str]) 
         (["raw", "--out", "old.npy"], "old.npy exists already; remove it, or choose another --out"),
         (["raw", "--out", "tabled.npy"], "tabled.csv exists already"),
         (["empty", "--out", "e.npy"], "empty: no recordings there; right would be a WFDB header (.hea), or one of"),
-        (["raw/b", "--out", "e.npy"], "raw/b: no such recording"),
+        (["raw/b", "--out", "e.npy"], "raw/b: no such file or folder"),
         (["none/b.edf", "--out", "e.npy"], "none/b.edf: no such file or folder"),
         (["note.txt", "--out", "e.npy"], "note.txt: is no recording; right would be a WFDB header (.hea), or one of"),
         (["raw", "--out", "e.npy", "--workers", "0"], "--workers 0 is no number of processes"),

@@ -123,7 +123,8 @@ def test_segments_are_those_of_a_dataset() -> None:
 @pytest.mark.parametrize(
     ("signal", "rate", "message"),
     [
-        (np.zeros((5000, 2)), 500, "no segment has a usable lead"),
+        (np.zeros((5000, 2)), 500, "no segment has a usable lead: flat, or values that are no numbers"),
+        (noise(1)[:, :2], 500, r"no segment has a usable lead: values go beyond \+-32.767 mV; is it in uV\?"),
         (noise(1, 1000)[:, :2], 250, "4 s at 250 Hz are shorter than a segment of 5 s"),
         (noise(1)[:, :3], 500, "a column for each of the leads I, II"),
         (noise(1)[:, :2], 3, "not sampled at 500 Hz: 3 Hz"),

@@ -266,6 +266,18 @@ class TestRefusals:
             train("run.seed=3", resume="auto")
         assert train("train.updates=3", "run.log_every=2", "data.prefetch=4", resume="auto") == 0
 
+    @pytest.mark.parametrize(
+        ("given", "most"),
+        [
+            (["train.batch=512", "train.contrast_pool=512"], "train.batch=256 train.contrast_pool=256"),
+            (["train.batch=512", "train.contrast_pool=64"], "train.batch=256 train.contrast_pool=64"),
+        ],
+    )
+    def test_a_pool_larger_than_the_dataset(self, train: Train, given: list[str], most: str) -> None:
+        """A sample would be its own negative. Without a contrast there is nothing to refuse."""
+        with pytest.raises(ValueError, match=rf"has \d+ samples, and .* pools of .* at most {most}$"):
+            train(*given)
+
     def test_another_dataset(self, train: Train, begun: Path, dataset: Path) -> None:
         before = [(begun / name).read_bytes() for name in ("status.json", "config.yaml")]
         with pytest.raises(ValueError, match=r"data.path: these are not the datasets"):
