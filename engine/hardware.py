@@ -1,4 +1,6 @@
-"""What a device is sold as."""
+"""What a device is sold as, and what a CPU's memory costs."""
+
+import ctypes
 
 import torch
 
@@ -18,3 +20,10 @@ _PEAKS = {
 
 def datasheet_peak(device: torch.device) -> float | None:
     return _PEAKS.get(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+
+
+def keep_freed_memory() -> None:
+    """What glibc would give back to the system, the next update would get again page by page, each fault paid anew."""
+    glibc, trim_threshold, most_mapped = ctypes.CDLL(None), -1, -4  # as malloc.h numbers them
+    glibc.mallopt(trim_threshold, -1)
+    glibc.mallopt(most_mapped, 0)

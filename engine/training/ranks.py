@@ -10,6 +10,8 @@ import deepspeed
 import torch
 import torch.distributed as dist
 
+from engine.hardware import keep_freed_memory
+
 _PATIENCE = timedelta(minutes=10)  # a rank that is silent for longer is taken for dead
 
 
@@ -51,6 +53,7 @@ def start() -> Ranks:
         device = torch.device("cpu")
         # Launchers set one thread a rank, or leave every rank all cores.
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_world))
+        keep_freed_memory()
     # It would compile a kernel that only inference uses, behind a lock that waits for ever once its owner was killed.
     importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
     deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE, verbose=False)

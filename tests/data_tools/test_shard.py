@@ -462,7 +462,7 @@ def test_wrong_gains_are_corrected_and_counted(tmp_path: Path) -> None:
         (["{raw}", "--cohorts", "gorgia"], "'gorgia' is none of"),
         (["{raw}", "--shard-mb", "9" * 30], "is no number from 1"),
         (["{raw}", "--workers", "2", "--cluster", "tcp://127.0.0.1:1"], "--workers has no effect beside --cluster"),
-        (["{raw}", "--cohorts", "ningbo", "--ptbxl-metadata", "x.csv"], "there are no recordings of PTB-XL"),
+        (["{raw}", "--cohorts", "ningbo", "--ptbxl-metadata", __file__], "there are no recordings of PTB-XL"),
         (["{raw}", "--views", "diagnose"], "'diagnose' is none of"),
         (["{raw}", "--workers", "0"], "'0' is no number from 1"),
         (["{raw}", "--ptbxl-metadata", "{raw}/training/georgia/g1/E00001.hea"], "is not PTB-XL's"),
