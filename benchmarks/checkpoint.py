@@ -6,11 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from benchmarks import arguments, processes, report
 from benchmarks.limits import DISK_WRITE, MEMORY, PAGE_CACHE, Gauge
 from benchmarks.result import Measure
+from engine import hardware
 
 _LIMIT_OF = {
     "pause (copy to the host)": MEMORY,
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> Path:
     """-> the page of results."""
     size, repeats = arguments.size(chosen), 3 if chosen.quick else chosen.repeats
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = hardware.device()
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
         gauge = Gauge((DISK_WRITE, PAGE_CACHE, MEMORY), device, Path(folder))
         gauge.read()

@@ -6,12 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from benchmarks import arguments, engine_runs, machine, processes, report
 from benchmarks.limits import Gauge
 from benchmarks.result import Measure
-from engine.hardware import datasheet_peak
+from engine import hardware
 from engine.model.flops import training_flops
 from engine.model.sizes import SIZES
 
@@ -30,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> Path:
     """-> the page of results."""
     size, segments = arguments.size(chosen), chosen.segments
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = hardware.device()
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
         work = Path(folder)
         _make_data(work, _PATIENTS // (3 if chosen.quick else 1))
@@ -42,7 +40,7 @@ def run(chosen: argparse.Namespace) -> Path:
         "size": size,
         "segments": segments,
         "flops_per_segment": training_flops(SIZES[size], local=False),
-        "datasheet_peak": datasheet_peak(device),
+        "datasheet_peak": hardware.datasheet_peak(device),
         "runs": runs,
     }
     words = f"finetune --size {size} --segments {segments} --updates {chosen.updates}"

@@ -17,7 +17,7 @@ from benchmarks import arguments, machine, positional, report
 from benchmarks import profile as profiling
 from benchmarks.limits import MATRIX, Gauge
 from benchmarks.result import Measure
-from engine.hardware import datasheet_peak
+from engine import hardware
 from engine.learner import Learner
 from engine.methods import SPAN, SPANS, SYSTEMS
 from engine.model.flops import training_flops
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> Path:
     """-> the page of results."""
     size, pairs = arguments.size(chosen), chosen.pairs
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = hardware.device()
     shapes = machine.products(SIZES[size], 2 * pairs * SIZES[size].tokens(_SAMPLES))
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
         gauge = Gauge(tuple(MATRIX), device, Path(folder), shapes)
@@ -102,7 +102,7 @@ def _figures(size: str, system: str, pairs: int, updates: int, device: torch.dev
         "segments": {name: 2 * found.pairs for name, found in candidates.items()},
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "flops_per_segment": training_flops(SIZES[size], local=SYSTEMS[system].local),
-        "datasheet_peak": datasheet_peak(device),
+        "datasheet_peak": hardware.datasheet_peak(device),
         "seconds": seconds,
         "peak_bytes": {name: found.peak_bytes for name, found in candidates.items()},
     }

@@ -6,13 +6,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from benchmarks import archives, arguments, engine_runs, machine, processes, profile_train, report
 from benchmarks import profile as profiling
 from benchmarks.limits import ALL_REDUCE, Gauge
 from benchmarks.result import Measure
-from engine.hardware import datasheet_peak
+from engine import hardware
 from engine.methods import SYSTEMS
 from engine.model.flops import training_flops
 from engine.model.sizes import SIZES
@@ -35,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> Path:
     """-> the page of results; `pairs` of one update, all in one pool."""
     size, pairs, ranks = arguments.size(chosen), chosen.pairs, chosen.ranks
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = hardware.device()
     shapes = machine.products(SIZES[size], 2 * pairs // ranks * SIZES[size].tokens(2500))
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
         work = Path(folder)
@@ -56,7 +54,7 @@ def run(chosen: argparse.Namespace) -> Path:
         "pairs": pairs,
         "flops_per_segment": training_flops(SIZES[size], local=SYSTEMS[chosen.system].local),
         "matrix_rates": gauge.limits[_MATRIX].readings,
-        "datasheet_peak": datasheet_peak(device),
+        "datasheet_peak": hardware.datasheet_peak(device),
         "runs": runs,
     }
     words = f"train --size {size} --system {chosen.system} --pairs {pairs} --updates {chosen.updates} --ranks {ranks}"

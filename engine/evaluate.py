@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from engine import command
+from engine import command, hardware
 from engine.evaluation import evaluate
 from engine.scoring.leads import name_of
 from engine.scoring.names import FIGURES, OF_CLASS, with_interval
@@ -33,7 +31,7 @@ def _evaluate(given: argparse.Namespace) -> int:
     if given.json:
         command.check_file("--json", given.json)
     leads = None if given.leads is None else [lead.strip() for lead in given.leads.split(",")]
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = hardware.device()
     result = evaluate(given.model, given.data, given.task, leads=leads, device=device)
     if given.json:
         command.write(given.json, json.dumps(result, indent=1) + "\n")

@@ -18,8 +18,16 @@ _PEAKS = {
 }
 
 
-def datasheet_peak(device: torch.device) -> float | None:
-    return _PEAKS.get(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+def datasheet_peak(of: torch.device) -> float | None:
+    return _PEAKS.get(torch.cuda.get_device_name(of)) if of.type == "cuda" else None
+
+
+def device() -> torch.device:
+    """The GPU, where there is one."""
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    keep_freed_memory()
+    return torch.device("cpu")
 
 
 def keep_freed_memory() -> None:

@@ -9,7 +9,7 @@ import torch
 
 from data_tools.console import progress, shown
 from data_tools.hints import Hints
-from engine import released
+from engine import hardware, released
 from engine.embedding import encoding, sources, writing
 from engine.embedding.reading import Read, reading
 from engine.scoring.leads import name_of
@@ -46,7 +46,7 @@ def embed(
     seen = list(released.describe(folder)["trained_leads"] if only is None else only)
     name_of(seen)  # raises ValueError for what are no leads
     found = sources.find(recordings, told)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = hardware.device()
     encoder = load_encoder(folder).to(device, torch.bfloat16 if precision == "bf16" else torch.float32)
     skipped = 0
     hinted: set[str] = set()

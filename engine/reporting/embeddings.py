@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine import released
+from engine import hardware, released
 from engine.data.dataset import Dataset
 from engine.evaluation import outputs
 from engine.model.encoder import mean_over_time
@@ -29,7 +29,7 @@ def embed(model: Path, dataset: Dataset, samples: NDArray[np.int64]) -> NDArray[
     def of_batch(signal: Tensor) -> Tensor:
         return mean_over_time(encoder(signal).contexts)
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = hardware.device()
     found = outputs(encoder, of_batch, dataset, described["trained_leads"], device, samples)
     if not np.isfinite(found).all():
         raise ValueError(f"{model} gives no numbers for {(~np.isfinite(found)).any(1).sum()} of {len(found)} segments")
