@@ -9,7 +9,7 @@ import torch
 
 from engine.config.common import load
 from engine.config.pretraining import PretrainConfig
-from engine.training import runs
+from engine.training import checkpoint, runs
 from engine.training.pretraining import Pretraining
 from engine.training.ranks import Ranks, start
 
@@ -56,3 +56,16 @@ def lines(run: Path, kind: str = "train") -> list[dict[str, Any]]:
 def status(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((run / "status.json").read_text())
     return found
+
+
+def full_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk, for the first checkpoint that is written."""
+    real, tries = checkpoint.save_file, []
+
+    def write(*given: Any) -> None:
+        tries.append(given)
+        if len(tries) == 1:
+            raise OSError(28, "No space left on device")
+        real(*given)
+
+    monkeypatch.setattr(checkpoint, "save_file", write)

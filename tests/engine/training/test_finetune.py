@@ -17,13 +17,13 @@ from engine import settings
 from engine.config.common import load
 from engine.config.finetuning import FinetuneConfig
 from engine.model.sizes import FINETUNING, NO_DROPOUT, SIZES
-from engine.training import checkpoint, memory, runs
+from engine.training import memory, runs
 from engine.training.finetuning import Finetuning
 from engine.training.ranks import Ranks
 from engine.training.schedule import tri_stage
 from engine.tuner import Tuner
 from tests.engine.conftest import shard
-from tests.engine.training.conftest import CONFIGS, OUTSIDE, Train, lines, status
+from tests.engine.training.conftest import CONFIGS, OUTSIDE, Train, full_at_first, lines, status
 from tests.engine.training.test_launch import LAUNCHERS, QUIET, ROOT
 from tests.engine.training.test_pretrain import at, same_state
 from tests.recordings import noise, write
@@ -227,15 +227,7 @@ def test_the_best_weights_could_not_be_written(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A disk that was full for a moment: the last ones are released."""
-    real, tries = checkpoint.save_file, []
-
-    def full_at_first(*given: Any) -> None:
-        tries.append(given)
-        if len(tries) == 1:
-            raise OSError(28, "No space left on device")
-        real(*given)
-
-    monkeypatch.setattr(checkpoint, "save_file", full_at_first)
+    full_at_first(monkeypatch)
     assert tune("diagnosis", *FRESH, "train.updates=3", "train.lr=1e-30", "run.validate_every=1") == 0
     assert "the best weights so far are not in this folder: the last ones are released" in capsys.readouterr().out
     assert described(tmp_path / "tuned")["update"] == 3

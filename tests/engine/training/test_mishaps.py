@@ -10,7 +10,7 @@ import pytest
 from engine.data.dataset import Dataset, open_dataset
 from engine.training import checkpoint, loop
 from engine.training.pretraining import Pretraining
-from tests.engine.training.conftest import Train, lines, status
+from tests.engine.training.conftest import Train, full_at_first, lines, status
 from tests.engine.training.test_pretrain import at, same_state
 
 
@@ -99,15 +99,7 @@ def test_a_full_disk_is_not_tried_again_at_every_update(
 def test_a_failed_checkpoint_is_tried_again(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real, tries = checkpoint.save_file, []
-
-    def full_at_first(*given: Any) -> None:
-        tries.append(given)
-        if len(tries) == 1:
-            raise OSError(28, "No space left on device")
-        real(*given)
-
-    monkeypatch.setattr(checkpoint, "save_file", full_at_first)
+    full_at_first(monkeypatch)
     monkeypatch.setattr(loop, "_PAUSE", 0.0)
     assert train("train.updates=12", "run.keep_every=8") == 0
     assert "trying again" in capsys.readouterr().out
