@@ -422,11 +422,13 @@ def test_a_signal_leaves_nothing_behind(
 
     monkeypatch.setattr(encoding, "means", signalled)
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    of_keyboard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
         said = run(tmp_path / "raw", "--model", model, "--out", tmp_path / f"e{suffix}", code=128 + number)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, of_keyboard)
     assert said == "error: interrupted; nothing was written\n" and os.listdir(tmp_path) == ["raw"]
 
 
