@@ -18,6 +18,7 @@ import torch
 from benchmarks import machine, report
 from benchmarks.judging import Judgement, paired
 from benchmarks.wording import scaled
+from engine import hardware
 
 _FLOOR = 0.025  # two processes of the same code may differ by so much for as long as they live
 _WARM = 5  # turns of each that are not counted
@@ -78,7 +79,7 @@ def _alternate(
     first: subprocess.Popen[str], second: subprocess.Popen[str], count: int
 ) -> tuple[tuple[list[float], list[float]], list[float]]:
     """-> seconds of each, and the matrix rate of each round. Who begins changes from round to round."""
-    square = torch.randn(_CUBE, _CUBE, device=_device()).bfloat16()
+    square = torch.randn(_CUBE, _CUBE, device=hardware.device()).bfloat16()
     seconds: tuple[list[float], list[float]] = ([], [])
     rates = []
     for number in range(_WARM + count):
@@ -113,16 +114,12 @@ def _matrix_rate(square: torch.Tensor) -> float:
     return 2 * _CUBE**3 / best
 
 
-def _device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def main(orders: IO[str], size: str, pairs: int) -> None:
     from benchmarks.step import leadwise
     from engine.model.sizes import SIZES
 
     torch.manual_seed(0)  # the same lots for both
-    device = _device()
+    device = hardware.device()
     update = leadwise(SIZES[size], "w2v_cmsc_rlm", device, False, pairs)
     for _ in orders:
         machine.wait(device)
