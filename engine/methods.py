@@ -16,6 +16,11 @@ class System:
     def time_mask(self) -> bool:
         return self.local
 
+    @property
+    def mask_leads(self) -> float:
+        """The chance of each lead; a run may set another."""
+        return 0.5 if self.augmentation == "rlm" else 0.0
+
 
 SYSTEMS = {
     "random_init": System("none", "none", local=False, contrast="none"),

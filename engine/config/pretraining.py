@@ -78,9 +78,8 @@ class PretrainConfig(Config):
 
     def augmentations(self) -> Augmentation:
         chosen = self.augmentation
-        rlm = 0.5 if self.system.augmentation == "rlm" else 0.0
         return Augmentation(
-            mask_leads=rlm if chosen.mask_leads is None else chosen.mask_leads,
+            mask_leads=self.system.mask_leads if chosen.mask_leads is None else chosen.mask_leads,
             powerline=chosen.powerline,
             emg=chosen.emg,
             wander=chosen.wander,

@@ -109,10 +109,11 @@ def augmentations(config: dict[str, Any]) -> dict[str, float]:
     """Of a pre-training, by setting: the chance of a lead to be masked, and the amplitudes in mV; 0: off."""
     chosen: dict[str, Any] = config.get("augmentation", {})
     system = SYSTEMS.get(config["train"]["system"])
-    of_system = 0.5 if system and system.augmentation == "rlm" else 0.0
     masked = chosen.get("mask_leads")
+    if masked is None:
+        masked = system.mask_leads if system else 0.0
     noises = {name: float(chosen.get(name) or 0.0) for name in ("powerline", "emg", "shift", "wander")}
-    return {"mask_leads": of_system if masked is None else float(masked), **noises}
+    return {"mask_leads": float(masked), **noises}
 
 
 def read_all(run: Path, others: Sequence[Path]) -> list[Run]:
